@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "sandboxkit/clock.h"
+#include "sandboxkit/events.h"
+#include "sandboxkit/placement.h"
+#include "sandboxkit/result.h"
+
+namespace sandboxkit {
+
+struct ControllerConfig {
+  /// A folder that the controller owns (mode 0700): its store lies there.
+  std::string state_dir;
+  /// One port for API, gateway and tunnels. 0: the kernel picks one.
+  std::string listen_address = "127.0.0.1";
+  std::uint16_t port = 7070;
+  PlacementPolicy placement{};
+  /// Sandboxes of one workspace that may exist at once.
+  std::int64_t max_sandboxes_per_workspace = 100;
+  /// How long a create waits for its sandbox to run before it answers with an error.
+  std::chrono::milliseconds create_wait{90'000};
+  /// A worker without a heartbeat for this long gets no new work; its sandboxes are lost later.
+  std::chrono::milliseconds unreachable_after{30'000};
+  std::chrono::milliseconds lost_after{120'000};
+  /// Threads for short API calls, and how many calls may wait for one.
+  std::size_t api_threads = 8;
+  std::size_t api_queue = 1024;
+  std::size_t max_connections = 20'000;
+  std::size_t max_body_bytes = 1 << 20;
+};
+
+/// The control plane: API, gateway, tunnels, store, scheduler.
+///
+/// Thread-safety: `stop` and `port` from any thread; the rest from the owner's.
+class SANDBOXKIT_API Controller {
+ public:
+  /// Opens the store and the port. On an empty store it makes the operator credential and writes it
+  /// to `state_dir/operator.key` (mode 0600).
+  /// Errors: kInvalidArgument naming the option; kUnavailable when store or port cannot be had.
+  static Result<std::unique_ptr<Controller>> create(ControllerConfig config, Clock& clock,
+                                                    EventSink& events);
+  ~Controller();
+
+  std::uint16_t port() const;
+  /// Serves until `stop`. Blocking.
+  Status run();
+  void stop();
+
+ private:
+  struct Impl;
+  explicit Controller(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sandboxkit

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sandboxkit/driver.h"
+
+namespace sandboxkit {
+
+/// How a DockerDriver reaches its engine and what it builds with.
+struct DockerDriverConfig {
+  /// Identity on every object's labels: only objects with both are ever touched.
+  ControllerId controller;
+  WorkerId worker;
+  /// A folder that this driver owns (mode 0700); holds one folder a sandbox with its sockets.
+  /// Must be visible to the engine under the same path.
+  std::string state_dir;
+  /// The static helpers that travel into containers.
+  std::string guest_binary;
+  std::string egress_binary;
+  std::string engine_socket = "/var/run/docker.sock";
+  /// Subnets (/29) of the walls are cut from this block; networks that exist are stepped over.
+  std::string subnet_pool = "10.231.0.0/16";
+  /// Resolvers of the egress proxy (`address` or `address:port`); empty: the engine's.
+  std::vector<std::string> dns_servers{};
+  /// Names with an address that the worker's owner vouches for (`packages.test=172.30.0.2`): they
+  /// are not asked from a resolver, and that one address is not refused for its class.
+  std::vector<std::string> egress_hosts{};
+  /// Upper bounds of one engine call and of one whole create.
+  std::chrono::milliseconds call_timeout{30'000};
+  std::chrono::milliseconds create_timeout{60'000};
+};
+
+/// Progress of a long call, for people: a step's name and how far it is (0..1, negative: unknown).
+using ProgressHandler = std::function<void(const std::string& step, double fraction)>;
+
+/// Runs sandboxes as containers of a Docker Engine (API 1.41 and newer, over its unix socket).
+///
+/// Thread-safety: any thread. Ownership: keeps one thread for events and guest links.
+class SANDBOXKIT_API DockerDriver final : public Driver {
+ public:
+  /// Errors: kInvalidArgument naming the option; kUnavailable `engine_unavailable`.
+  static Result<std::unique_ptr<DockerDriver>> create(DockerDriverConfig config);
+  ~DockerDriver() override;
+
+  Result<DriverCapabilities> probe() override;
+  Status create(const SandboxOrder& order, std::stop_token stop) override;
+  Status remove(const SandboxId& sandbox) override;
+  Result<std::vector<SandboxReport>> list() override;
+  Result<std::vector<SandboxReport>> adopt() override;
+  Result<SandboxStats> stats(const SandboxId& sandbox) override;
+  Result<int> connect_guest(const SandboxId& sandbox) override;
+  Result<std::vector<DeniedEgress>> denied(const SandboxId& sandbox) override;
+  void on_event(std::function<void(const DriverEvent&)> handler) override;
+
+  /// Whether the engine has the image.
+  Result<bool> has_image(const std::string& image);
+  /// Makes an image from a root file system in a tar archive (optionally compressed), streamed.
+  Status import_image(const std::string& tar_path, const std::string& image,
+                      const ProgressHandler& progress);
+
+ private:
+  struct Impl;
+  explicit DockerDriver(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sandboxkit

@@ -1,0 +1,4 @@
+#pragma once
+
+/// Marks what the shared libraries export. Everything else is hidden.
+#define SANDBOXKIT_API __attribute__((visibility("default")))

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "sandboxkit/egress.h"
+#include "sandboxkit/result.h"
+
+namespace sandboxkit {
+
+/// How hard the sandbox is closed against its own code. Named on create and on the isolation card.
+enum class HardeningProfile : std::uint8_t {
+  kHardened,  ///< Unprivileged user, no capabilities, no-new-privileges: no way to root.
+  kSudo,      ///< The image's sudo works: root inside of the container is possible.
+};
+
+/// What outlives the sandbox.
+enum class Persistence : std::uint8_t {
+  kEphemeral,  ///< All of its disk dies with it.
+  kWorkspace,  ///< A named disk outlives it.
+};
+
+SANDBOXKIT_API const char* name_of(HardeningProfile profile);
+SANDBOXKIT_API const char* name_of(Persistence persistence);
+
+/// What a create asks for. Whose it is does not stand here: the tenant comes from the credential.
+///
+/// Plain data; `validate` says whether it can be built.
+struct SandboxSpec {
+  static constexpr std::size_t kMaxNameBytes = 63;
+  static constexpr std::size_t kMaxImageBytes = 255;
+  static constexpr std::size_t kMaxMapEntries = 64;
+  static constexpr std::size_t kMaxMapKeyBytes = 128;
+  static constexpr std::size_t kMaxMapValueBytes = 4096;
+  static constexpr double kMaxCpuCores = 1024;
+  static constexpr std::int64_t kMinMemoryMb = 16;
+  static constexpr std::int64_t kMaxMemoryMb = 16LL * 1024 * 1024;
+  static constexpr std::chrono::seconds kDefaultTimeout{3600};
+  static constexpr std::chrono::seconds kMaxTimeout{30LL * 24 * 3600};
+
+  /// Required: `repository[:tag]` or an image id that the worker's engine has.
+  std::string image;
+  /// Required: walled by a policy, or unwalled by a token.
+  Egress egress;
+  /// Unique in its workspace while the sandbox lives; empty: the id is its only name.
+  std::string name{};
+  /// Hints for placement and limits for the engine.
+  double cpu_cores = 1;
+  std::int64_t memory_mb = 512;
+  /// 1 s .. 30 days, counted from the create; the worker ends the sandbox then.
+  std::chrono::seconds timeout = kDefaultTimeout;
+  HardeningProfile profile = HardeningProfile::kHardened;
+  Persistence persistence = Persistence::kEphemeral;
+  /// The engine's runtime (`runc`, `runsc`, ...); empty: the engine's default.
+  std::string runtime{};
+  /// Environment of every process that is started in the sandbox.
+  std::map<std::string, std::string> env{};
+  /// The caller's own notes; returned as they came, never read by us.
+  std::map<std::string, std::string> metadata{};
+  /// Labels that a worker must carry to run this.
+  std::map<std::string, std::string> worker_labels{};
+};
+
+/// Whether the spec is well formed.
+/// Errors: kInvalidArgument with the field's path. Pure.
+SANDBOXKIT_API Status validate(const SandboxSpec& spec);
+
+/// Canonical text of what makes two creates "the same spec" (all but name and timeout).
+SANDBOXKIT_API std::string canonical_text(const SandboxSpec& spec);
+
+/// States of a sandbox, as every surface names them.
+enum class SandboxState : std::uint8_t {
+  kPending,
+  kStarting,
+  kRunning,
+  kPaused,
+  kStopping,
+  kStopped,
+  kError,
+  kLost,
+  kDeleted,
+};
+
+SANDBOXKIT_API const char* name_of(SandboxState state);
+SANDBOXKIT_API Result<SandboxState> sandbox_state_from(std::string_view name);
+
+}  // namespace sandboxkit

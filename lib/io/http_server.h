@@ -1,0 +1,82 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "io/event_loop.h"
+#include "io/socket.h"
+#include "wire/http.h"
+
+namespace sandboxkit::io {
+
+struct HttpServerOptions {
+  wire::HeadLimits head{};
+  /// A head that is not whole after this long ends the connection (408).
+  EventLoop::Duration head_timeout{10'000};
+  /// An idle keep-alive connection is closed after this long.
+  EventLoop::Duration idle_timeout{75'000};
+};
+
+/// One request and its answer, on the loop's thread. Kept alive by the connection until the answer
+/// is complete; a handler that needs it longer keeps the shared_ptr.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual const wire::RequestHead& request() const = 0;
+
+  /// Starts the body's flow: payload in pieces, then `on_end` once. Without a body `on_end` comes
+  /// at once. Until this is called nothing of the body is read. `Expect: 100-continue` is answered
+  /// here. A broken body ends the connection (400 when nothing was sent yet) and calls `on_gone`.
+  virtual void read_body(std::function<void(std::string_view)> on_data,
+                         std::function<void()> on_end) = 0;
+  virtual void pause_body() = 0;
+  virtual void resume_body() = 0;
+  /// Collects a body of at most `max_bytes`; a larger one is answered 413 by itself.
+  virtual void collect_body(std::size_t max_bytes, std::function<void(std::string)> on_body) = 0;
+
+  /// A whole answer.
+  virtual void respond(int status, wire::Headers headers, std::string_view body) = 0;
+  /// A streamed answer: `Content-Length` in the headers frames it, else it is chunked.
+  virtual void begin(int status, wire::Headers headers) = 0;
+  virtual void write(std::string_view bytes) = 0;
+  virtual void end() = 0;
+  virtual std::size_t queued_bytes() const = 0;
+  virtual void on_drain(std::function<void()> handler) = 0;
+  /// Cuts the connection without an end of the body: the client sees a broken stream.
+  virtual void abort() = 0;
+  /// Whether an answer was begun.
+  virtual bool answered() const = 0;
+
+  /// Called once if the client is gone before the answer was complete.
+  virtual void on_gone(std::function<void()> handler) = 0;
+
+  /// Writes `head` (a 101, or 200 for CONNECT) and hands the connection over; bytes that came after
+  /// the request's head are in `early`. The exchange is over.
+  virtual std::shared_ptr<Socket> upgrade(const wire::ResponseHead& head, std::string& early) = 0;
+};
+
+using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
+
+/// Serves HTTP/1.1 on one connection: strict heads, keep-alive, pipelined requests one after the
+/// other, `Connection: close` honoured. Bad input gets a JSON error body
+/// `{"code": status, "error": name, "message": text}` and ends the connection.
+/// Returns a token; dropping it does not end the connection. `on_closed` comes once at its end.
+void serve_http(EventLoop& loop, Fd connection, const HttpServerOptions& options,
+                HttpHandler handler, std::function<void()> on_closed = {});
+
+/// `{"code": status, "error": error, "message": message}` with `field` when there is one.
+std::string error_body(int status, std::string_view error, std::string_view message,
+                       std::string_view field = {});
+/// The HTTP status of an error by its code (400, 401, 403, 404, 409, 413, 429, 503, 504, 499, 500).
+int status_of(ErrorCode code);
+/// Answers with the error's status and body.
+void respond_error(HttpExchange& exchange, const Error& error);
+/// Answers 200 (or the given status) with JSON text.
+void respond_json(HttpExchange& exchange, int status, const std::string& json);
+
+}  // namespace sandboxkit::io

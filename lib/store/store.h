@@ -1,0 +1,242 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sandboxkit/clock.h"
+#include "sandboxkit/result.h"
+
+namespace sandboxkit::store {
+
+/// Rows are plain data; empty text means "none". Times are milliseconds since the epoch in the
+/// tables. Every sandbox query carries the tenant: a foreign id is a plain miss.
+
+struct WorkspaceRow {
+  std::string id;
+  std::string name;
+  WallTime created{};
+  std::int64_t max_sandboxes = -1;  ///< Negative: the deployment's default.
+};
+
+/// All credentials: `sk` API keys, `jn` join tokens, `wk` worker credentials, `op` operator's.
+struct CredentialRow {
+  std::string id;    ///< Public part; the primary key.
+  std::string kind;  ///< sk, jn, wk, op.
+  std::string secret_hash;
+  std::string tenant{};
+  std::string role{};  ///< owner or member, for sk.
+  std::string name{};
+  std::string worker{};      ///< wk: the worker it belongs to. jn: the only name that may join.
+  std::int64_t uses_left = -1;  ///< jn only.
+  WallTime created{};
+  std::optional<WallTime> expires{};
+  std::optional<WallTime> last_used{};
+  std::optional<WallTime> revoked{};
+};
+
+struct WorkerRow {
+  std::string id;
+  std::string tenant{};  ///< "" = unscoped.
+  std::string name{};
+  std::string state = "ready";  ///< ready, cordoned, draining (wanted by its owner).
+  std::string arch{};
+  std::string engine{};
+  double cpu_cores = 0;
+  std::int64_t memory_mb = 0;
+  std::int64_t max_sandboxes = 0;
+  std::int64_t max_starting = 0;
+  std::string capabilities = "[]";  ///< JSON text, likewise below.
+  std::string runtimes = "[]";
+  std::string labels = "{}";
+  std::string images = "[]";
+  WallTime joined{};
+  std::optional<WallTime> last_heartbeat{};
+};
+
+struct SandboxRow {
+  std::string id;
+  std::string tenant;
+  std::string name{};
+  std::string worker{};
+  std::int64_t generation = 1;
+  std::string desired = "running";   ///< running, stopped.
+  std::string state = "pending";     ///< name_of(SandboxState).
+  std::string reason{};              ///< Why it ended or failed: the tombstone.
+  std::string spec;                  ///< JSON text.
+  std::string spec_hash;
+  std::string policy_hash{};
+  std::string next_egress{};         ///< JSON text of a policy recorded for the next creation.
+  double cpu_cores = 0;
+  std::int64_t memory_mb = 0;
+  std::string created_by{};          ///< Credential id.
+  WallTime created{};
+  WallTime expires{};
+  std::optional<WallTime> started{};
+  std::optional<WallTime> ended{};
+};
+
+struct DeliveryRow {
+  std::int64_t seq = 0;  ///< Given by the store.
+  std::string worker;
+  std::string sandbox;
+  std::int64_t generation = 1;
+  std::string kind;             ///< create, remove, renew.
+  std::string state = "queued";  ///< queued, done, failed.
+  std::int64_t attempts = 0;
+  WallTime created{};
+  WallTime not_before{};
+};
+
+struct AuditRow {
+  std::int64_t seq = 0;
+  WallTime time{};
+  std::string tenant{};
+  std::string actor{};   ///< Credential id, or `system`.
+  std::string action{};  ///< `sandbox.create`, ...
+  std::string target{};
+  std::string outcome{};
+  std::string address{};
+};
+
+struct IdempotencyRow {
+  std::string tenant;
+  std::string key;
+  std::string request_hash;
+  std::string sandbox;
+  WallTime created{};
+};
+
+struct SandboxQuery {
+  std::string tenant;
+  std::vector<std::string> states{};  ///< Empty: all but deleted.
+  std::string after{};                ///< Id of the last row of the page before.
+  std::size_t limit = 100;
+};
+
+/// What a transaction may do. Reads see the transaction's own writes.
+class Tx {
+ public:
+  virtual ~Tx() = default;
+
+  virtual Status insert(const WorkspaceRow& row) = 0;  ///< kConflict when the id is taken.
+  virtual Result<std::optional<WorkspaceRow>> workspace(const std::string& id) = 0;
+  virtual Result<std::vector<WorkspaceRow>> workspaces() = 0;
+
+  virtual Status insert(const CredentialRow& row) = 0;
+  virtual Result<std::optional<CredentialRow>> credential(const std::string& id) = 0;
+  /// Not revoked ones of a kind; an empty tenant lists the tenant-less ones.
+  virtual Result<std::vector<CredentialRow>> credentials(const std::string& kind,
+                                                         const std::string& tenant) = 0;
+  /// False when there is no such live credential of that tenant and kind.
+  virtual Result<bool> revoke_credential(const std::string& kind, const std::string& tenant,
+                                         const std::string& id, WallTime now) = 0;
+  virtual Status touch_credential(const std::string& id, WallTime now) = 0;
+  /// Takes one use; false when none is left (compare-and-set).
+  virtual Result<bool> use_join_token(const std::string& id) = 0;
+
+  virtual Status insert(const WorkerRow& row) = 0;
+  /// Replaces what a heartbeat may tell (not id, tenant, state, joined).
+  virtual Status update_heartbeat(const WorkerRow& row) = 0;
+  virtual Result<bool> set_worker_state(const std::string& id, const std::string& state) = 0;
+  virtual Result<std::optional<WorkerRow>> worker(const std::string& id) = 0;
+  /// Own workers of a tenant and, with `unscoped`, those without one. Never another tenant's.
+  virtual Result<std::vector<WorkerRow>> workers(const std::string& tenant, bool unscoped) = 0;
+  virtual Result<std::vector<WorkerRow>> all_workers() = 0;
+  virtual Status remove_worker(const std::string& id) = 0;
+
+  /// The tenant rule stands in the table as well: kConflict `foreign_placement` when the worker
+  /// belongs to another tenant; kConflict `name_taken` when the live name exists in the tenant.
+  virtual Status insert(const SandboxRow& row) = 0;
+  virtual Result<std::optional<SandboxRow>> sandbox(const std::string& tenant,
+                                                    const std::string& id) = 0;
+  virtual Result<std::optional<SandboxRow>> sandbox_by_name(const std::string& tenant,
+                                                            const std::string& name) = 0;
+  virtual Result<std::vector<SandboxRow>> sandboxes(const SandboxQuery& query) = 0;
+  /// For reconcile and for worker reports, which are judged by worker and generation.
+  virtual Result<std::vector<SandboxRow>> sandboxes_of_worker(const std::string& worker) = 0;
+  virtual Result<std::optional<SandboxRow>> sandbox_of_worker(const std::string& worker,
+                                                              const std::string& id) = 0;
+  /// Writes state, desired, reason, expires, started, ended, next_egress if the row still has
+  /// `generation` and, where given, `expected_state`; false when it does not.
+  virtual Result<bool> update_sandbox(const SandboxRow& row,
+                                      const std::optional<std::string>& expected_state) = 0;
+  /// Live sandboxes (all but stopped, deleted, error and lost) of a tenant.
+  virtual Result<std::int64_t> count_live(const std::string& tenant) = 0;
+  struct Use {
+    std::int64_t sandboxes = 0;
+    std::int64_t starting = 0;  ///< pending or starting.
+    double cpu_cores = 0;
+    std::int64_t memory_mb = 0;
+  };
+  virtual Result<Use> use_of_worker(const std::string& worker) = 0;
+  /// Drops ended rows that ended before `before`.
+  virtual Result<std::int64_t> purge_ended(WallTime before) = 0;
+
+  virtual Status insert(const DeliveryRow& row) = 0;
+  /// Queued and due, oldest first, for one worker.
+  virtual Result<std::vector<DeliveryRow>> due_deliveries(const std::string& worker, WallTime now,
+                                                          std::size_t limit) = 0;
+  virtual Status finish_delivery(std::int64_t seq, const std::string& state) = 0;
+  virtual Status retry_delivery(std::int64_t seq, WallTime not_before) = 0;
+  virtual Status drop_deliveries(const std::string& sandbox) = 0;  ///< Queued ones of a sandbox.
+
+  virtual Status insert(const AuditRow& row) = 0;
+  virtual Result<std::vector<AuditRow>> audit(const std::string& tenant, std::int64_t after,
+                                              std::size_t limit) = 0;
+
+  virtual Status insert(const IdempotencyRow& row) = 0;
+  virtual Result<std::optional<IdempotencyRow>> idempotency(const std::string& tenant,
+                                                            const std::string& key) = 0;
+
+  virtual Result<std::string> setting(const std::string& name) = 0;  ///< "" when unset.
+  virtual Status set_setting(const std::string& name, const std::string& value) = 0;
+};
+
+/// The durable state of a deployment.
+///
+/// A write is all or nothing, and durable when `write` returns; writes of several threads share one
+/// commit (group commit), so a body may run again and must have no effect but on `tx`. A body that
+/// returns an error rolls back its own writes only.
+/// Errors of every call: kUnavailable `store_unavailable` (disk full, I/O), kInternal.
+/// Thread-safety: any thread. Blocking: a write waits for its commit.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Status write(const std::function<Status(Tx&)>& body) = 0;
+  virtual Status read(const std::function<Status(Tx&)>& body) = 0;
+};
+
+/// Opens (and makes, mode 0600) the database file. WAL, synchronous=FULL, STRICT tables, integrity
+/// checked, schema versioned.
+Result<std::unique_ptr<Store>> open_sqlite(const std::string& path);
+
+/// What a worker did, so that a delivery has its effect once.
+struct JournalRow {
+  std::string sandbox;
+  std::string tenant;
+  std::int64_t generation = 0;
+  std::string state;   ///< creating, running, removing, ended.
+  std::string reason{};
+  std::string policy_hash{};
+  WallTime expires{};
+  WallTime updated{};
+};
+
+/// The worker's journal: durable before the worker acts. Thread-safety: any thread.
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  virtual Status put(const JournalRow& row) = 0;
+  virtual Result<std::optional<JournalRow>> get(const std::string& sandbox) = 0;
+  virtual Result<std::vector<JournalRow>> all() = 0;
+  virtual Status erase(const std::string& sandbox) = 0;
+};
+
+Result<std::unique_ptr<Journal>> open_sqlite_journal(const std::string& path);
+
+}  // namespace sandboxkit::store
