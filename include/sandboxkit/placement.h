@@ -1,5 +1,8 @@
 #pragma once
 
+#include "sandboxkit/ids.h"
+#include "sandboxkit/result.h"
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -12,9 +15,6 @@
 #include <string_view>
 #include <variant>
 #include <vector>
-
-#include "sandboxkit/ids.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 
@@ -72,7 +72,9 @@ struct PlacementPolicy {
   double cpu_overcommit = 4;
   double memory_overcommit = 1;
   PlacementStrategy strategy = PlacementStrategy::kSpread;
-  /// How many feasible workers are scored (the power of K); 0 scores all of them.
+  /// How many feasible workers are scored (the power of K), drawn by the seed: first those that
+  /// are better placed whatever their load (own, warm, image). 0 scores all of them, and so does
+  /// packing.
   std::size_t candidates = 8;
   /// What a refusal for lack of room tells the caller to wait.
   std::chrono::seconds retry_after{5};
@@ -102,7 +104,7 @@ enum class Filter : std::uint8_t {
   kRuntime,
   kArch,
   kLabels,
-  kSize,  ///< The request is larger than the whole worker.
+  kSize,  ///< The request is larger than the whole worker, overcommit included.
   kState,
   kSandboxCap,
   kCpu,
@@ -113,8 +115,11 @@ enum class Filter : std::uint8_t {
 SANDBOXKIT_API const char* name_of(Filter filter);
 
 enum class RefusalCode : std::uint8_t {
-  kCapabilityUnavailable,  ///< No worker that this tenant may use can ever run it.
-  kNoCapacity,             ///< Workers exist that could, none can now.
+  /// No worker that this tenant may use, in whatever state it is, could ever run it: waiting does
+  /// not help. So too when no worker has joined and the request asks for something special.
+  kCapabilityUnavailable,
+  /// Workers exist that could, none can now; or none has joined yet and the request would fit any.
+  kNoCapacity,
 };
 
 /// `worker_capability_unavailable`, `no_capacity`.
@@ -128,8 +133,10 @@ struct Score {
   bool own = false;
   bool warm = false;
   bool image_present = false;
-  /// Share of the worker that would be in use, 0..1 and above when overcommitted.
+  /// The largest share (of cores, memory, sandbox slots) of what the policy lets this worker give
+  /// that would be in use, 0..1.
   double load = 0;
+  /// 8 for own, 4 for warm, 2 for the image, and at most 1 for the load.
   double total = 0;
 };
 
@@ -147,13 +154,15 @@ class SANDBOXKIT_API Placement {
   std::vector<Score> scores_;
 };
 
-/// Counts speak of the tenant's own and of unscoped workers only: what other tenants have is not
-/// in them, so a refusal can be shown to the tenant.
+/// Why nothing was placed. Counts speak of the tenant's own and of unscoped workers only: what
+/// other tenants have is not in them, so a refusal can be shown to the tenant.
 struct Refusal {
   RefusalCode code;
   std::map<Filter, std::int64_t> counts{};
   std::optional<std::chrono::seconds> retry_after{};
-  /// The capability that is missing everywhere, where that is the reason; else empty.
+  /// What is missing everywhere, where that is the reason (`egress`, `runtime:runsc`, `arch:arm64`,
+  /// `label:zone=eu`, `cpu_cores`, `memory_mb`); empty when each part is offered, but never
+  /// together.
   std::string missing{};
 };
 
