@@ -54,6 +54,8 @@ def layer_of(path):
 def target_of(name):
     if name.startswith("sandboxkit/"):
         return "include"
+    if name.startswith("daemons/"):
+        return "daemons"
     return "lib/" + name.split("/")[0] if "/" in name else None
 
 
