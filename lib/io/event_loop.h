@@ -1,11 +1,11 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-
-#include "sandboxkit/result.h"
 
 namespace sandboxkit::io {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <utility>
-
 #include "sandboxkit/result.h"
+
+#include <utility>
 
 namespace sandboxkit::io {
 

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <sys/types.h>
+#include "io/event_loop.h"
+#include "io/fd.h"
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "io/event_loop.h"
-#include "io/fd.h"
+#include <sys/types.h>
 
 namespace sandboxkit::io {
 
@@ -44,8 +44,8 @@ class GuestLink {
   virtual void close() = 0;
 };
 
-/// Helper side: dials `socket_path` until it works (50 ms .. 1 s between tries), says 'R', and hands
-/// over each connection that comes. Dials again when the link is lost.
+/// Helper side: dials `socket_path` until it works (50 ms .. 1 s between tries), says 'R', and
+/// hands over each connection that comes. Dials again when the link is lost.
 class GuestDialer {
  public:
   static std::shared_ptr<GuestDialer> start(EventLoop& loop, std::string socket_path,

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "io/event_loop.h"
+#include "io/socket.h"
+#include "wire/http.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "io/event_loop.h"
-#include "io/socket.h"
-#include "wire/http.h"
 
 namespace sandboxkit::io {
 

@@ -1,15 +1,15 @@
 #pragma once
 
+#include "io/event_loop.h"
+#include "io/socket.h"
+#include "wire/http.h"
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "io/event_loop.h"
-#include "io/socket.h"
-#include "wire/http.h"
 
 namespace sandboxkit::io {
 

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "io/event_loop.h"
+#include "io/fd.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "io/event_loop.h"
-#include "io/fd.h"
 
 namespace sandboxkit::io {
 
@@ -18,7 +18,8 @@ namespace sandboxkit::io {
 /// feeding until `on_drain` is called (below `kLowWater`). A reader that cannot take more calls
 /// `pause_reading`.
 /// Ends: `on_end` is the peer's half-close (EOF); `on_close` comes once, for an error or after both
-/// halves are closed by the peer; after our own `close()` no callback comes.
+/// halves are closed (reason `connection_closed`: an orderly end); after our own `close()` no
+/// callback comes. No callback comes from inside of `write` and the other calls.
 /// Thread-safety: the loop's thread.
 class Socket : public std::enable_shared_from_this<Socket> {
  public:
@@ -32,6 +33,9 @@ class Socket : public std::enable_shared_from_this<Socket> {
     std::function<void()> on_end{};
     std::function<void()> on_drain{};
     std::function<void(const Error&)> on_close{};
+    /// The peer sent its EOF or is gone, noticed although reading is paused (what it sent before
+    /// can still be read). At most once.
+    std::function<void()> on_hangup{};
   };
 
   /// Takes the descriptor, makes it non-blocking, and starts reading once `start` is called.
@@ -44,9 +48,11 @@ class Socket : public std::enable_shared_from_this<Socket> {
 
   void write(std::string_view bytes);
   void write(std::string&& bytes);
+  void write(const char* text) { write(std::string_view(text)); }
   /// Sends EOF once the buffer is empty.
   void shutdown_write();
-  /// Closes now; what is buffered is lost. `close_after_flush` writes it out first (at most 10 s).
+  /// Closes now; what is buffered is lost. `close_after_flush` writes it out first (at most 10 s),
+  /// and needs no owner for that.
   void close();
   void close_after_flush();
 
@@ -77,7 +83,8 @@ Result<std::uint16_t> local_port(int fd);
 Result<Fd> listen_unix(const std::string& path, unsigned mode, int backlog);
 /// Blocking connect to a unix socket.
 Result<Fd> connect_unix(const std::string& path);
-/// Non-blocking connect; `on_done` gets the connected descriptor or the error, on the loop.
+/// Non-blocking connect to a numeric address; `on_done` gets the connected descriptor or the error,
+/// on the loop.
 void connect_tcp(EventLoop& loop, const std::string& address, std::uint16_t port,
                  EventLoop::Duration timeout, std::function<void(Result<Fd>)> on_done);
 
