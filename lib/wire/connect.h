@@ -1,17 +1,19 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
+#include "json/value.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "json/value.h"
-#include "sandboxkit/result.h"
-
 namespace sandboxkit::wire {
 
-/// Connect protocol, JSON codec (the part that E2B's SDKs speak). Source: design of the E2B surface, 4.2.
+/// Connect protocol, JSON codec (the part that E2B's SDKs speak). Source: design of the E2B
+/// surface, 4.2.
 inline constexpr std::uint8_t kConnectEndStream = 0x02;
 
 /// `[flags u8][length u32 big-endian][json]`.
@@ -41,6 +43,7 @@ class ConnectDecoder {
  private:
   std::size_t max_;
   std::string buffer_;
+  std::size_t taken_ = 0;  ///< Bytes at the front of `buffer_` that were given out.
 };
 
 }  // namespace sandboxkit::wire

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,8 +9,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "sandboxkit/result.h"
 
 namespace sandboxkit::wire {
 
@@ -47,17 +47,17 @@ struct RequestHead {
   std::string method;
   std::string target;  ///< Raw, as it stood in the request line.
   int minor_version = 1;
-  Headers headers;
-  BodyFraming body;
+  Headers headers{};
+  BodyFraming body{};
   bool keep_alive = true;
 };
 
 struct ResponseHead {
   int status = 200;
-  std::string reason;
+  std::string reason{};
   int minor_version = 1;
-  Headers headers;
-  BodyFraming body;
+  Headers headers{};
+  BodyFraming body{};
   bool keep_alive = true;
 };
 
@@ -75,7 +75,8 @@ Result<RequestHead> parse_request_head(std::string_view head, const HeadLimits& 
 Result<ResponseHead> parse_response_head(std::string_view head, std::string_view request_method,
                                          const HeadLimits& limits = {});
 
-std::string serialize(const RequestHead& head);   ///< Writes the fields as they are.
+/// Writes the fields as they are; a line break or a NUL in one becomes a blank.
+std::string serialize(const RequestHead& head);
 std::string serialize(const ResponseHead& head);  ///< Fills an empty reason from the status.
 const char* reason_phrase(int status);
 
@@ -86,12 +87,17 @@ class BodyDecoder {
 
   /// Takes bytes from the front of `input` and appends payload to `payload`; stops at the body's
   /// end, so what is left in `input` belongs to the next message.
-  /// Errors: kInvalidArgument for a broken chunk line; trailers are read (bounded) and dropped.
+  /// Errors: kInvalidArgument for a broken chunk line, and for every call after it; trailers are
+  /// read (bounded) and dropped.
   Status feed(std::string_view& input, std::string& payload);
   bool done() const { return done_; }
 
  private:
   Status feed_chunked(std::string_view& input, std::string& payload);
+  void take_data(std::string_view& input, std::string& payload);
+  /// True once `line_` holds a whole line, without its CRLF.
+  Result<bool> take_line(std::string_view& input, std::size_t max_bytes);
+  Status end_line();
   enum class ChunkState : std::uint8_t { kSize, kData, kDataEnd, kTrailer };
   BodyFraming framing_;
   std::uint64_t left_ = 0;
@@ -99,6 +105,7 @@ class BodyDecoder {
   std::string line_;
   std::size_t trailer_bytes_ = 0;
   bool done_ = false;
+  bool broken_ = false;
 };
 
 /// One chunk of a chunked body (an empty `data` gives nothing: the last chunk is `kLastChunk`).
@@ -107,7 +114,7 @@ inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 /// A request target in origin form, taken apart and decoded.
 struct Target {
-  std::string path;  ///< Percent-decoded; no NUL, no `.` or `..` segment.
+  std::string path;  ///< Percent-decoded; no NUL, no escaped slash, no `.` or `..` segment.
   std::string raw_path;
   std::vector<std::pair<std::string, std::string>> query;
   std::string raw_query;
