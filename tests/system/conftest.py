@@ -1,0 +1,39 @@
+import os
+
+import pytest
+
+from house import House, Upstream
+
+
+@pytest.fixture(scope="session")
+def upstream():
+    served = Upstream(f"sandboxkit-test-{os.getpid()}")
+    yield served
+    served.close()
+
+
+@pytest.fixture(scope="session")
+def house(upstream, tmp_path_factory):
+    built = House(tmp_path_factory.mktemp("house"), upstream.address)
+    yield built
+    left = built.close()
+    assert left == [], f"left behind after the whole run: {left}"
+
+
+@pytest.fixture
+def sandbox(house):
+    """A walled sandbox that may reach packages.test and nothing else."""
+    status, made = house.create(egress={"allowed_domains": ["packages.test"]})
+    assert status == 201, made
+    yield made["id"]
+    house.api("DELETE", f"/v1/sandboxes/{made['id']}")
+
+
+@pytest.fixture
+def nothing_left(house):
+    """Holds that a test leaves no container, network, volume or file behind."""
+    before = set(house.leftovers())
+    yield
+    assert set(house.leftovers()) - before == set()
+
+
