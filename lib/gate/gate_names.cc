@@ -1,0 +1,86 @@
+#include "sandboxkit/gate.h"
+
+#include "base/text.h"
+
+#include <array>
+#include <string>
+
+namespace sandboxkit {
+namespace {
+
+constexpr std::array kOperationNames = {
+    "read", "list", "stat",    "write", "create", "delete", "meta",   "rename", "link",   "symlink",
+    "exec", "env",  "connect", "unix",  "listen", "signal", "ptrace", "mount",  "device",
+};
+static_assert(kOperationNames.size() == static_cast<std::size_t>(GateOperation::kDevice) + 1);
+
+}  // namespace
+
+const char* name_of(GateOperation operation) {
+  const auto index = static_cast<std::size_t>(operation);
+  return index < kOperationNames.size() ? kOperationNames[index] : "unknown";
+}
+
+Result<GateOperation> gate_operation_from(std::string_view name) {
+  for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
+    if (name == kOperationNames[i]) {
+      return static_cast<GateOperation>(i);
+    }
+  }
+  return Error{
+      ErrorCode::kInvalidArgument, quoted(name) + " is no operation of the gate", {}, "op"};
+}
+
+const char* name_of(GateBranch branch) {
+  switch (branch) {
+    case GateBranch::kHardlock:
+      return "hardlock";
+    case GateBranch::kMandatoryDenial:
+      return "mandatory_denial";
+    case GateBranch::kWorkTree:
+      return "work_tree";
+    case GateBranch::kPermanentGrant:
+      return "permanent_grant";
+    case GateBranch::kSessionGrant:
+      return "session_grant";
+    case GateBranch::kAsk:
+      return "ask";
+  }
+  return "unknown";
+}
+
+const char* name_of(GateAnswer answer) {
+  switch (answer) {
+    case GateAnswer::kDeny:
+      return "deny";
+    case GateAnswer::kAsk:
+      return "ask";
+    case GateAnswer::kAllow:
+      return "allow";
+  }
+  return "deny";
+}
+
+const char* name_of(PermissionMode mode) {
+  switch (mode) {
+    case PermissionMode::kOff:
+      return "off";
+    case PermissionMode::kPrompt:
+      return "prompt";
+    case PermissionMode::kStrict:
+      return "strict";
+  }
+  return "unknown";
+}
+
+Result<PermissionMode> permission_mode_from(std::string_view name) {
+  for (const auto mode : {PermissionMode::kOff, PermissionMode::kPrompt, PermissionMode::kStrict}) {
+    if (name == name_of(mode)) {
+      return mode;
+    }
+  }
+  return Error{
+      ErrorCode::kInvalidArgument, quoted(name) + " is none of off, prompt, strict", {}, "mode"};
+}
+
+}  // namespace sandboxkit
