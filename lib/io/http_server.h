@@ -19,6 +19,8 @@ struct HttpServerOptions {
   EventLoop::Duration head_timeout{10'000};
   /// An idle keep-alive connection is closed after this long.
   EventLoop::Duration idle_timeout{75'000};
+  /// `collect_body` waits this long for the whole body (408). Streamed bodies have no limit here.
+  EventLoop::Duration body_timeout{60'000};
 };
 
 /// One request and its answer, on the loop's thread. Kept alive by the connection until the answer
@@ -52,11 +54,14 @@ class HttpExchange {
   /// Whether an answer was begun.
   virtual bool answered() const = 0;
 
-  /// Called once if the client is gone before the answer was complete.
+  /// Called once if the client is gone before the answer was complete; the exchange is over then.
+  /// A client that closed its sending half counts as gone, unless no handler was set: it may still
+  /// read its answer.
   virtual void on_gone(std::function<void()> handler) = 0;
 
   /// Writes `head` (a 101, or 200 for CONNECT) and hands the connection over; bytes that came after
-  /// the request's head are in `early`. The exchange is over.
+  /// the request's head are in `early`. The exchange is over, and so is the connection for
+  /// `serve_http`. Reading is paused until the new owner calls `Socket::start`.
   virtual std::shared_ptr<Socket> upgrade(const wire::ResponseHead& head, std::string& early) = 0;
 };
 
@@ -65,7 +70,7 @@ using HttpHandler = std::function<void(std::shared_ptr<HttpExchange>)>;
 /// Serves HTTP/1.1 on one connection: strict heads, keep-alive, pipelined requests one after the
 /// other, `Connection: close` honoured. Bad input gets a JSON error body
 /// `{"code": status, "error": name, "message": text}` and ends the connection.
-/// Returns a token; dropping it does not end the connection. `on_closed` comes once at its end.
+/// The connection lives by itself in the loop. `on_closed` comes once, at its end or hand-over.
 void serve_http(EventLoop& loop, Fd connection, const HttpServerOptions& options,
                 HttpHandler handler, std::function<void()> on_closed = {});
 

@@ -112,7 +112,8 @@ struct Socket::Impl {
   void end_if_both_done();
   void tell_hangup();
   void die(const Error& error);
-  void release();
+  /// Closes the descriptor, or gives it to `taken`, and lets go of everything.
+  void release(Fd* taken = nullptr);
 };
 
 Socket::Socket(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -381,14 +382,18 @@ void Socket::Impl::die(const Error& error) {
   }
 }
 
-void Socket::Impl::release() {
+void Socket::Impl::release(Fd* taken) {
   if (!fd) {
     return;
   }
   unwatch();
   loop.cancel(flush_timer);
-  fd.reset();
+  Fd last = std::move(fd);
+  if (taken != nullptr) {
+    *taken = std::move(last);
+  }
   drop_queue();
+  last.reset();
   // Handlers often own the socket: let go of them last, and let them die outside of our members.
   const auto old_handlers = std::exchange(handlers, std::make_shared<Handlers>());
   const auto old_self = std::exchange(keep_alive, nullptr);
@@ -400,6 +405,7 @@ void Socket::start(Handlers handlers) {
     return;
   }
   impl_->started = true;
+  impl_->paused = false;
   impl_->update_interest();
 }
 
@@ -444,6 +450,12 @@ void Socket::shutdown_write() {
       alive->impl_->end_if_both_done();
     }
   });
+}
+
+Fd Socket::release() {
+  Fd fd;
+  impl_->release(&fd);
+  return fd;
 }
 
 void Socket::close() { impl_->release(); }

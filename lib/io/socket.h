@@ -42,8 +42,9 @@ class Socket : public std::enable_shared_from_this<Socket> {
   static std::shared_ptr<Socket> adopt(EventLoop& loop, Fd fd);
   ~Socket();
 
+  /// Also takes over a connection that was handed on (an upgrade): reading goes on from here.
   void start(Handlers handlers);
-  /// Replaces the handlers (a connection that was upgraded changes hands).
+  /// Replaces the handlers; a paused socket stays paused.
   void set_handlers(Handlers handlers);
 
   void write(std::string_view bytes);
@@ -51,6 +52,9 @@ class Socket : public std::enable_shared_from_this<Socket> {
   void write(const char* text) { write(std::string_view(text)); }
   /// Sends EOF once the buffer is empty.
   void shutdown_write();
+  /// Gives the descriptor up (it stays non-blocking); the socket is closed then. Only when nothing
+  /// is queued.
+  Fd release();
   /// Closes now; what is buffered is lost. `close_after_flush` writes it out first (at most 10 s),
   /// and needs no owner for that.
   void close();
