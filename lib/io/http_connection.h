@@ -76,7 +76,7 @@ class ServerExchange final : public HttpExchange {
   bool chunked_ = false;
   bool until_close_ = false;
   std::uint64_t left_ = 0;  // Of a Content-Length.
-  bool keep_alive_ = false;
+  bool keep_alive_ = true;
 };
 
 /// The life of one connection: head, exchange, head, ... Owned by its socket's handlers.

@@ -162,9 +162,7 @@ wire::ResponseHead ServerExchange::answer_head(int status, wire::Headers headers
   if (chunked_) {
     head.headers.add("Transfer-Encoding", "chunked");
   }
-  // A body that nobody reads would have to be swallowed before the next request.
-  const bool body_in_the_way = !flows_ && !discard_buffered_body();
-  keep_alive_ = head_.keep_alive && !close_asked && !until_close_ && !body_in_the_way;
+  keep_alive_ = keep_alive_ && head_.keep_alive && !close_asked && !until_close_;
   if (!keep_alive_) {
     head.headers.add("Connection", "close");
   } else if (head_.minor_version == 0) {
@@ -186,6 +184,8 @@ void ServerExchange::respond(int status, wire::Headers headers, std::string_view
   if (connection_ == nullptr || answered_) {
     return;
   }
+  // A body that nobody reads would have to be swallowed before the next request.
+  keep_alive_ = flows_ || discard_buffered_body();
   headers.set("Content-Length", std::to_string(body.size()));
   std::string bytes = wire::serialize(answer_head(status, std::move(headers)));
   if (!bodiless_ && body.size() < kOneWriteBytes) {
@@ -232,7 +232,8 @@ void ServerExchange::end() {
 
 void ServerExchange::finish() {
   // A body that still comes would be read as the next request.
-  connection_->exchange_finished(keep_alive_ && decoder_.done());
+  const bool body_is_over = flows_ ? decoder_.done() : discard_buffered_body();
+  connection_->exchange_finished(keep_alive_ && body_is_over);
 }
 
 std::size_t ServerExchange::queued_bytes() const {
