@@ -1,0 +1,212 @@
+#include "docker/builder.h"
+
+#include "base/text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace sandboxkit::docker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kHelperLook{250};
+constexpr milliseconds kHealthTimeout{5000};
+
+Status make_folder(const std::string& path) {
+  std::error_code problem;
+  std::filesystem::create_directories(path, problem);
+  // The umask does not count: other users' processes in the containers pass through.
+  if (problem || chmod(path.c_str(), 0755) != 0) {
+    return Error{ErrorCode::kUnavailable, "cannot make the folder " + sandboxkit::quoted(path)};
+  }
+  return {};
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  const io::Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) {
+    return io::error_from_errno("cannot write the egress policy", errno);
+  }
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = write(file.get(), text.data() + written, text.size() - written);
+    if (count < 0) {
+      return io::error_from_errno("cannot write the egress policy", errno);
+    }
+    written += static_cast<std::size_t>(count);
+  }
+  return fchmod(file.get(), 0644) == 0
+             ? Status()
+             : Status(io::error_from_errno("cannot write the egress policy", errno));
+}
+
+const char* name_of(Part part) { return part == Part::kSandbox ? "guest" : "egress proxy"; }
+
+/// One run. Each step is a member, so that what it brings stays with the run.
+class Run {
+ public:
+  Run(EngineClient& engine, LinkHub& hub, Built start, const BuildLimits& limits)
+      : engine_(engine), hub_(hub), built_(std::move(start)), limits_(limits) {}
+
+  Result<Built> all(const Plan& plan) {
+    for (const Step& step : plan) {
+      if (limits_.stop.stop_requested()) {
+        return Error{ErrorCode::kCancelled, "the create was cancelled"};
+      }
+      if (remaining() <= milliseconds{0}) {
+        return timed_out();
+      }
+      if (Status done = std::visit([&](const auto& s) { return act(s); }, step); !done) {
+        return done.error();
+      }
+    }
+    return std::move(built_);
+  }
+
+ private:
+  milliseconds remaining() const {
+    return std::chrono::duration_cast<milliseconds>(limits_.deadline - steady_clock::now());
+  }
+
+  static Error timed_out() {
+    return Error{ErrorCode::kDeadlineExceeded, "the sandbox was not up in time", "create_timeout"};
+  }
+
+  std::shared_ptr<HelperLink>& link(Part part) {
+    return part == Part::kSandbox ? built_.guest : built_.egress;
+  }
+
+  /// A call that makes something is not cut short: what became of it would not be known.
+  Result<json::Value> call(const Step& step, bool may_stop) {
+    auto request = request_of(step, built_.ids);
+    request->timeout = std::clamp(remaining(), milliseconds{1}, limits_.call_timeout);
+    if (may_stop) {
+      request->stop = limits_.stop;
+    }
+    return engine_.call(*request);
+  }
+
+  Status act(const MakeFolder& step) { return make_folder(step.path); }
+  Status act(const WriteFile& step) { return write_file(step.path, step.text); }
+
+  Status act(const OpenLink& step) {
+    auto opened = hub_.open(step.socket_path);
+    if (!opened) {
+      return opened.error();
+    }
+    link(step.part) = std::move(*opened);
+    return {};
+  }
+
+  Status act(const CreateNetwork& step) {
+    auto answer = call(step, false);
+    if (!answer) {
+      return answer.error();
+    }
+    built_.ids.wall = answer->text("Id");
+    return {};
+  }
+
+  Status act(const CreateContainer& step) {
+    auto answer = call(step, false);
+    if (!answer) {
+      return answer.error();
+    }
+    (step.part == Part::kSandbox ? built_.ids.sandbox : built_.ids.sidecar) = answer->text("Id");
+    return {};
+  }
+
+  Status act(const JoinWall& step) {
+    auto answer = call(step, true);
+    return answer ? Status() : Status(answer.error());
+  }
+
+  Status act(const StartContainer& step) {
+    if (auto answer = call(step, true); !answer) {
+      return answer.error();
+    }
+    const auto state = inspect_state(engine_, built_.ids.of(step.part));
+    if (!state) {
+      return state.error();
+    }
+    link(step.part)->expect_pid(state->pid);
+    return {};
+  }
+
+  Status act(const AwaitHelper& step) {
+    const std::string& container = built_.ids.of(step.part);
+    while (!link(step.part)->wait_ready(std::clamp(remaining(), milliseconds{0}, kHelperLook),
+                                        limits_.stop)) {
+      if (limits_.stop.stop_requested()) {
+        return Error{ErrorCode::kCancelled, "the create was cancelled"};
+      }
+      if (remaining() <= milliseconds{0}) {
+        return timed_out();
+      }
+      const auto state = inspect_state(engine_, container);
+      if (!state) {
+        return state.error();
+      }
+      if (!state->running) {
+        return ended(step.part, *state);
+      }
+      link(step.part)->expect_pid(state->pid);
+    }
+    return step.part == Part::kSidecar ? check_health() : Status();
+  }
+
+  Status check_health() {
+    auto connection = built_.egress->connect();
+    if (!connection) {
+      return connection.error();
+    }
+    const auto reply = http_get_over(std::move(*connection), "/health", kHealthTimeout);
+    if (!reply) {
+      return reply.error();
+    }
+    if (reply->status < 200 || reply->status >= 300) {
+      return Error{ErrorCode::kUnavailable, "the egress proxy does not serve: it answered status " +
+                                                std::to_string(reply->status)};
+    }
+    return {};
+  }
+
+  Error ended(Part part, const ContainerState& state) {
+    const auto log = engine_.send(EngineCall{.target = "/containers/" + built_.ids.of(part) +
+                                                       "/logs?stdout=1&stderr=1&tail=5"});
+    const std::string words = log && log->status == 200 ? read_log(log->body) : std::string();
+    return Error{ErrorCode::kUnavailable,
+                 std::string("the ") + name_of(part) + " ended before it answered (" +
+                     end_reason(state) + ")" + (words.empty() ? "" : ": " + words),
+                 "guest_unavailable"};
+  }
+
+  EngineClient& engine_;
+  LinkHub& hub_;
+  Built built_;
+  const BuildLimits& limits_;
+};
+
+}  // namespace
+
+Result<Built> run_plan(EngineClient& engine, LinkHub& hub, const Plan& plan, Built start,
+                       const BuildLimits& limits) {
+  return Run(engine, hub, std::move(start), limits).all(plan);
+}
+
+Result<ContainerState> inspect_state(EngineClient& engine, const std::string& container) {
+  auto answer = engine.get("/containers/" + container + "/json");
+  if (!answer) {
+    return answer.error();
+  }
+  return read_state(*answer);
+}
+
+}  // namespace sandboxkit::docker

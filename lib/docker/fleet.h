@@ -1,0 +1,97 @@
+#pragma once
+
+#include "sandboxkit/docker_driver.h"
+
+#include "base/guarded.h"
+#include "docker/builder.h"
+#include "docker/engine_client.h"
+#include "docker/helper_link.h"
+#include "docker/observed.h"
+#include "docker/operations.h"
+#include "docker/plan.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sandboxkit::docker {
+
+/// Ids that begin so are throw-away sandboxes of a probe: never listed, swept by an adoption.
+inline constexpr const char* kProbePrefix = "probe-";
+
+/// A sandbox that this process made or adopted.
+struct Known {
+  TenantId tenant;
+  std::int64_t generation = 0;
+  Ids ids;
+  std::shared_ptr<HelperLink> guest{};
+  std::shared_ptr<HelperLink> egress{};  ///< Null when unwalled.
+  bool ended = false;
+};
+
+/// The owner's sandboxes on one engine: makes, finds and removes them.
+/// Thread-safety: any thread.
+class Fleet {
+ public:
+  Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hub, Subnet pool);
+
+  Status create(const SandboxOrder& order, std::stop_token stop);
+  Status remove(const SandboxId& sandbox);
+  Result<std::vector<SandboxReport>> list();
+  Result<std::vector<SandboxReport>> adopt();
+  std::optional<Known> find(const SandboxId& sandbox) const;
+
+  void on_event(std::function<void(const DriverEvent&)> handler);
+  /// What the engine told.
+  void see(const SeenEvent& event);
+  /// Looks for what ended while no events came.
+  void look_for_ends();
+
+  const Owner& owner() const { return owner_; }
+
+ private:
+  struct Seen {
+    json::Value networks;
+    std::map<SandboxId, SeenSandbox> sandboxes;
+  };
+
+  Result<Seen> look(const SandboxId* sandbox);
+  Result<bool> settle_existing(const SandboxOrder& order, const Seen& seen);
+  Status build(const SandboxOrder& order, const BuildLimits& limits);
+  Result<Built> build_walled(const SandboxOrder& order, const BuildLimits& limits);
+  Result<Built> build_unwalled(const SandboxOrder& order, const BuildLimits& limits);
+  Result<std::string> shared_network(Role role);
+  Result<std::string> make_shared_network(Role role);
+  Result<Subnet> reserve(int prefix);
+  void release(const Subnet& subnet);
+  Status take_down(const SandboxId& sandbox);
+  Status remove_container(const std::string& container);
+  Status remove_network(const std::string& network);
+  SandboxReport report_of(const SandboxId& sandbox, const SeenSandbox& seen);
+  std::string problem_of(const SandboxId& sandbox, const SeenSandbox& seen);
+  Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
+  SandboxReport adopt_one(const SandboxId& sandbox, const SeenSandbox& seen);
+  void wait_for_guests(std::vector<SandboxReport>& reports);
+  Result<std::string> egress_image();
+  void end(const SandboxId& sandbox, const std::string& container, std::string reason);
+
+  const DockerDriverConfig& config_;
+  EngineClient& engine_;
+  LinkHub& hub_;
+  const Owner owner_;
+  const Subnet pool_;
+  Operations operations_;
+  Guarded<std::map<SandboxId, Known>> known_;
+  Guarded<std::vector<Subnet>> reserved_;
+  std::mutex shared_mutex_;
+  std::mutex image_mutex_;
+  std::string egress_image_;
+  Guarded<std::function<void(const DriverEvent&)>> handler_;
+};
+
+}  // namespace sandboxkit::docker

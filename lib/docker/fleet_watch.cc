@@ -1,0 +1,267 @@
+// Fleet: what it finds on the engine, takes over after a restart, and hears in between.
+#include "base/text.h"
+#include "docker/fleet.h"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace sandboxkit::docker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// How long an adoption waits for the guests of all sandboxes to dial again.
+constexpr milliseconds kAdoptWait{5000};
+
+bool is_probe(const SandboxId& sandbox) { return sandbox.str().starts_with(kProbePrefix); }
+
+bool folder_has(const std::string& path) { return std::ifstream(path).good(); }
+
+/// The policy that the sidecar has read is the one that the label names.
+bool policy_file_fits(const std::string& folder, const std::string& policy_hash) {
+  std::ifstream file(folder + kPolicyFile);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto value = json::parse(text);
+  return value && value->text("policy_hash") == policy_hash;
+}
+
+SandboxState state_of(const std::string& engine_word) {
+  if (engine_word == "running") {
+    return SandboxState::kRunning;
+  }
+  if (engine_word == "paused") {
+    return SandboxState::kPaused;
+  }
+  if (engine_word == "removing") {
+    return SandboxState::kStopping;
+  }
+  return engine_word == "exited" || engine_word == "dead" ? SandboxState::kStopped
+                                                          : SandboxState::kError;
+}
+
+}  // namespace
+
+Result<std::vector<SandboxReport>> Fleet::list() {
+  const auto seen = look(nullptr);
+  if (!seen) {
+    return seen.error();
+  }
+  std::vector<SandboxReport> reports;
+  for (const auto& [sandbox, found] : seen->sandboxes) {
+    if (!is_probe(sandbox)) {
+      reports.push_back(report_of(sandbox, found));
+    }
+  }
+  return reports;
+}
+
+SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen) {
+  const ObjectLabels& labels = seen.labels();
+  SandboxReport report{sandbox,           labels.tenant,
+                       labels.generation, SandboxState::kError,
+                       labels.expires_at, labels.policy_hash};
+  const bool complete = seen.sandbox && seen.sandbox->state != "created";
+  if (!complete) {
+    const bool busy = operations_.is_busy(sandbox);
+    report.state = busy ? SandboxState::kStarting : SandboxState::kError;
+    report.reason = busy ? "" : "half made";
+    return report;
+  }
+  report.state = state_of(seen.sandbox->state);
+  if (report.state == SandboxState::kStopped) {
+    const auto state = inspect_state(engine_, seen.sandbox->id);
+    report.reason = state ? end_reason(*state) : "ended";
+  } else if (!labels.policy_hash.empty() && (!seen.sidecar || !seen.sidecar->running())) {
+    report.reason = "its egress proxy is down: everything is denied";
+  }
+  return report;
+}
+
+std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen) {
+  const bool walled = !seen.labels().policy_hash.empty();
+  const auto shared = shared_network(walled ? Role::kEgressNetwork : Role::kOpenNetwork);
+  if (!shared) {
+    return "no wall: " + shared.error().message;
+  }
+  std::string problem = isolation_problem(seen, *shared);
+  if (!problem.empty()) {
+    return problem;
+  }
+  if (!folder_has(guest_folder(config_.state_dir, sandbox))) {
+    return "the folder of its guest's socket is gone";
+  }
+  const std::string folder = egress_folder(config_.state_dir, sandbox);
+  if (walled && !policy_file_fits(folder, seen.labels().policy_hash)) {
+    return "no wall: its policy file is not the one that it was made with";
+  }
+  return {};
+}
+
+/// Opens the links of a sandbox that runs and stands as it should.
+Status Fleet::reopen(const SandboxId& sandbox, const SeenSandbox& seen) {
+  const auto open = [&](const SeenContainer& container, const std::string& path,
+                        std::shared_ptr<HelperLink>& link) -> Status {
+    const auto state = inspect_state(engine_, container.id);
+    if (!state) {
+      return state.error();
+    }
+    auto opened = hub_.open(path);
+    if (!opened) {
+      return opened.error();
+    }
+    link = std::move(*opened);
+    link->expect_pid(state->pid);
+    return {};
+  };
+  Known known{seen.labels().tenant, seen.labels().generation, Ids{}};
+  known.ids.sandbox = seen.sandbox->id;
+  Status opened =
+      open(*seen.sandbox, guest_folder(config_.state_dir, sandbox) + kGuestSocket, known.guest);
+  if (opened && seen.sidecar) {
+    known.ids.sidecar = seen.sidecar->id;
+    known.ids.wall = seen.wall->id;
+    opened = open(*seen.sidecar, egress_folder(config_.state_dir, sandbox) + kEgressSocket,
+                  known.egress);
+  }
+  if (opened) {
+    known_.with([&](auto& all) { all.insert_or_assign(sandbox, std::move(known)); });
+  }
+  return opened;
+}
+
+Result<std::vector<SandboxReport>> Fleet::adopt() {
+  const auto first = look(nullptr);
+  if (!first) {
+    return first.error();
+  }
+  std::vector<SandboxReport> reports;
+  for (const auto& [sandbox, stale] : first->sandboxes) {
+    const Operations::Turn turn = operations_.begin(sandbox, false);
+    const auto seen = look(&sandbox);  // It may have changed before our turn came.
+    if (!seen) {
+      return seen.error();
+    }
+    const auto found = seen->sandboxes.find(sandbox);
+    if (found == seen->sandboxes.end()) {
+      continue;
+    }
+    SandboxReport report = adopt_one(sandbox, found->second);
+    if (!is_probe(sandbox)) {
+      reports.push_back(std::move(report));
+    }
+  }
+  wait_for_guests(reports);
+  return reports;
+}
+
+SandboxReport Fleet::adopt_one(const SandboxId& sandbox, const SeenSandbox& seen) {
+  SandboxReport report = report_of(sandbox, seen);
+  const bool stands = seen.sandbox && (seen.sandbox->running() || seen.sandbox->state == "paused");
+  std::string problem = stands ? problem_of(sandbox, seen) : "";
+  if (stands && problem.empty() && !is_probe(sandbox)) {
+    const auto known = find(sandbox);
+    if (known && known->ids.sandbox == seen.sandbox->id) {
+      return report;
+    }
+    const Status opened = reopen(sandbox, seen);
+    if (opened) {
+      return report;
+    }
+    problem = opened.error().message;
+  }
+  if (stands || report.state == SandboxState::kStarting) {
+    report.state = SandboxState::kError;
+    report.reason = problem.empty() ? "half made" : problem;
+  }
+  if (const Status gone = take_down(sandbox); !gone) {
+    report.reason += "; it could not be removed: " + gone.error().message;
+  }
+  return report;
+}
+
+/// A guest that does not come back in time stays: its link opens whenever it dials.
+void Fleet::wait_for_guests(std::vector<SandboxReport>& reports) {
+  const auto deadline = steady_clock::now() + kAdoptWait;
+  for (SandboxReport& report : reports) {
+    const auto known = find(report.sandbox);
+    if (!known || report.state != SandboxState::kRunning) {
+      continue;
+    }
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+    if (!known->guest->wait_ready(std::max(left, milliseconds{0}), std::stop_token{})) {
+      report.reason = "its guest has not connected again yet";
+    }
+  }
+}
+
+void Fleet::on_event(std::function<void(const DriverEvent&)> handler) {
+  handler_.with([&](auto& current) { current = std::move(handler); });
+}
+
+void Fleet::see(const SeenEvent& event) {
+  const auto known = find(event.labels.sandbox);
+  if (!known || (event.container != known->ids.sandbox && event.container != known->ids.sidecar)) {
+    return;  // Not ours to follow (yet), or an older one.
+  }
+  const bool is_sidecar = event.container == known->ids.sidecar;
+  const auto& link = is_sidecar ? known->egress : known->guest;
+  if (event.action == "start") {
+    if (const auto state = inspect_state(engine_, event.container)) {
+      link->expect_pid(state->pid);
+    }
+    return;
+  }
+  if (event.action != "die") {
+    return;
+  }
+  link->expect_pid(0);  // The kernel may give that pid to somebody else.
+  if (!is_sidecar) {
+    const auto state = inspect_state(engine_, event.container);
+    end(event.labels.sandbox, event.container,
+        state && !state->running ? end_reason(*state) : "exit " + event.exit_code);
+  }
+}
+
+void Fleet::look_for_ends() {
+  const auto seen = look(nullptr);
+  if (!seen) {
+    return;  // The stream breaks as well then, and we come back.
+  }
+  const auto all = known_.with([](const auto& known) { return known; });
+  for (const auto& [sandbox, known] : all) {
+    if (operations_.is_busy(sandbox)) {
+      continue;
+    }
+    const auto found = seen->sandboxes.find(sandbox);
+    if (found == seen->sandboxes.end() || !found->second.sandbox) {
+      end(sandbox, known.ids.sandbox, "its container was removed by somebody else");
+      continue;
+    }
+    const SandboxReport report = report_of(sandbox, found->second);
+    if (report.state == SandboxState::kStopped || report.state == SandboxState::kError) {
+      end(sandbox, known.ids.sandbox, report.reason);
+    } else if (known.egress && found->second.sidecar) {
+      const auto state = inspect_state(engine_, found->second.sidecar->id);
+      known.egress->expect_pid(state ? state->pid : 0);
+    }
+  }
+}
+
+void Fleet::end(const SandboxId& sandbox, const std::string& container, std::string reason) {
+  const auto generation = known_.with([&](auto& all) -> std::optional<std::int64_t> {
+    const auto found = all.find(sandbox);
+    if (found == all.end() || found->second.ids.sandbox != container || found->second.ended) {
+      return std::nullopt;
+    }
+    found->second.ended = true;
+    return found->second.generation;
+  });
+  const auto handler = handler_.with([](const auto& current) { return current; });
+  if (generation && handler) {
+    handler(DriverEvent{sandbox, *generation, SandboxState::kStopped, std::move(reason)});
+  }
+}
+
+}  // namespace sandboxkit::docker

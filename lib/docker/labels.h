@@ -1,0 +1,74 @@
+#pragma once
+
+#include "sandboxkit/driver.h"
+#include "sandboxkit/ids.h"
+
+#include "json/value.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sandboxkit::docker {
+
+/// Whose objects these are. Objects that do not carry both are never touched.
+struct Owner {
+  ControllerId controller;
+  WorkerId worker;
+};
+
+/// What an engine object is for: the label `dev.sandboxkit.role`.
+enum class Role : std::uint8_t {
+  kSandbox,
+  kEgress,         ///< A sandbox's proxy sidecar.
+  kNetwork,        ///< A sandbox's internal network.
+  kEgressNetwork,  ///< The worker's network that sidecars go out by.
+  kOpenNetwork,    ///< The worker's network of unwalled sandboxes.
+};
+
+const char* name_of(Role role);
+
+namespace label {
+inline constexpr const char* kController = "dev.sandboxkit.controller";
+inline constexpr const char* kWorker = "dev.sandboxkit.worker";
+inline constexpr const char* kTenant = "dev.sandboxkit.tenant";
+inline constexpr const char* kSandbox = "dev.sandboxkit.sandbox";
+inline constexpr const char* kGeneration = "dev.sandboxkit.generation";
+inline constexpr const char* kExpiresAt = "dev.sandboxkit.expires-at";
+inline constexpr const char* kPolicyHash = "dev.sandboxkit.policy-hash";
+inline constexpr const char* kRole = "dev.sandboxkit.role";
+}  // namespace label
+
+/// The labels of one object of a sandbox.
+json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role);
+/// The labels of a network that a worker's sandboxes share.
+json::Value labels_for_shared(const Owner& owner, Role role);
+
+/// What a sandbox's object says about itself.
+struct ObjectLabels {
+  Role role;
+  SandboxId sandbox;
+  TenantId tenant;
+  std::int64_t generation = 0;
+  WallTime expires_at{};
+  std::string policy_hash{};
+};
+
+/// Reads `Labels`; nullopt when the object is not ours, is no sandbox's, or says nonsense.
+std::optional<ObjectLabels> read_labels(const json::Value* labels, const Owner& owner);
+/// Whether `Labels` carries the owner and this role.
+bool has_role(const json::Value* labels, const Owner& owner, Role role);
+
+/// The query text `filters=...` that selects the owner's objects, and of one sandbox if given.
+std::string filters_for(const Owner& owner, const SandboxId* sandbox = nullptr);
+/// The query text of the events that we follow: containers of the owner that start or die.
+std::string event_filters_for(const Owner& owner);
+
+/// Names on the engine. They are for people and against doubles; calls go by id.
+std::string sandbox_name(const SandboxId& sandbox);
+std::string sidecar_name(const SandboxId& sandbox);
+std::string network_name(const SandboxId& sandbox);
+std::string shared_network_name(const Owner& owner, Role role);
+
+}  // namespace sandboxkit::docker

@@ -1,0 +1,244 @@
+#include "docker/observed.h"
+
+#include "base/text.h"
+#include "json/reader.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sandboxkit::docker {
+namespace {
+
+constexpr std::size_t kMaxDenied = 1000;
+constexpr std::size_t kMaxDeniedBytes = 4 << 20;
+constexpr std::size_t kMaxLogBytes = 400;
+constexpr std::size_t kLogHeadBytes = 8;
+
+const json::Array& list_of(const json::Value& value) {
+  static const json::Array kEmpty;
+  const json::Array* list = value.as_array();
+  return list != nullptr ? *list : kEmpty;
+}
+
+bool flag(const json::Value& value, std::string_view name) {
+  const json::Value* member = value.find(name);
+  const bool* set = member != nullptr ? member->as_bool() : nullptr;
+  return set != nullptr && *set;
+}
+
+std::string option(const json::Value& network, std::string_view name) {
+  const json::Value* options = network.find("Options");
+  return options != nullptr ? options->text(name) : std::string();
+}
+
+std::vector<std::string> network_ids(const json::Value& container) {
+  std::vector<std::string> ids;
+  const json::Value* settings = container.find("NetworkSettings");
+  const json::Value* networks = settings != nullptr ? settings->find("Networks") : nullptr;
+  const json::Object* members = networks != nullptr ? networks->as_object() : nullptr;
+  if (members != nullptr) {
+    for (const auto& [name, endpoint] : *members) {
+      ids.push_back(endpoint.text("NetworkID"));
+    }
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+template <typename T>
+void put(std::optional<T>& place, T value, bool& doubled) {
+  doubled = doubled || place.has_value();
+  place = std::move(value);
+}
+
+std::string sidecar_problem(const SeenSandbox& seen, const std::string& egress_network) {
+  const SeenContainer& sidecar = *seen.sidecar;
+  if (!sidecar.running() && sidecar.state != "restarting") {
+    return "its egress proxy is " + sidecar.state;
+  }
+  std::vector<std::string> expected{seen.wall->id, egress_network};
+  std::sort(expected.begin(), expected.end());
+  if (sidecar.running() && sidecar.networks != expected) {
+    return "its egress proxy is on other networks than it should be";
+  }
+  if (sidecar.labels.policy_hash != seen.sandbox->labels.policy_hash) {
+    return "its egress proxy has another policy";
+  }
+  return {};
+}
+
+}  // namespace
+
+const ObjectLabels& SeenSandbox::labels() const {
+  if (sandbox) {
+    return sandbox->labels;
+  }
+  return sidecar ? sidecar->labels : wall->labels;
+}
+
+std::map<SandboxId, SeenSandbox> read_sandboxes(const json::Value& containers,
+                                                const json::Value& networks, const Owner& owner) {
+  std::map<SandboxId, SeenSandbox> found;
+  for (const json::Value& entry : list_of(containers)) {
+    const auto labels = read_labels(entry.find("Labels"), owner);
+    if (!labels || (labels->role != Role::kSandbox && labels->role != Role::kEgress)) {
+      continue;
+    }
+    SeenSandbox& seen = found[labels->sandbox];
+    SeenContainer container{entry.text("Id"), *labels, entry.text("State"), network_ids(entry)};
+    put(labels->role == Role::kSandbox ? seen.sandbox : seen.sidecar, std::move(container),
+        seen.doubled);
+  }
+  for (const json::Value& entry : list_of(networks)) {
+    const auto labels = read_labels(entry.find("Labels"), owner);
+    if (!labels || labels->role != Role::kNetwork) {
+      continue;
+    }
+    SeenSandbox& seen = found[labels->sandbox];
+    put(seen.wall,
+        SeenNetwork{entry.text("Id"), *labels, flag(entry, "Internal"),
+                    option(entry, "com.docker.network.bridge.inhibit_ipv4") == "true",
+                    flag(entry, "EnableIPv6")},
+        seen.doubled);
+  }
+  return found;
+}
+
+Result<std::optional<std::string>> read_shared_network(const json::Value& networks,
+                                                       const Owner& owner, Role role) {
+  for (const json::Value& entry : list_of(networks)) {
+    if (!has_role(entry.find("Labels"), owner, role)) {
+      continue;
+    }
+    if (option(entry, "com.docker.network.bridge.enable_icc") != "false" ||
+        entry.text("Driver") != "bridge") {
+      return Error{ErrorCode::kConflict, "the network " + quoted(entry.text("Name")) +
+                                             " lets its containers talk to each other; remove it"};
+    }
+    return std::optional(entry.text("Id"));
+  }
+  return std::optional<std::string>();
+}
+
+std::string isolation_problem(const SeenSandbox& seen, const std::string& shared) {
+  if (!seen.sandbox || seen.doubled) {
+    return "half made";
+  }
+  const SeenContainer& sandbox = *seen.sandbox;
+  if (sandbox.labels.policy_hash.empty()) {
+    const bool alone = sandbox.networks == std::vector<std::string>{shared};
+    return alone && !seen.wall && !seen.sidecar ? "" : "it is on another network than it should be";
+  }
+  if (!seen.wall || !seen.sidecar) {
+    return !seen.wall ? "no wall: its network is gone" : "no wall: its egress proxy is gone";
+  }
+  if (!seen.wall->internal || !seen.wall->without_address || seen.wall->ipv6) {
+    return "no wall: its network is not internal";
+  }
+  if (sandbox.networks != std::vector<std::string>{seen.wall->id}) {
+    return "no wall: it is on another network than its own";
+  }
+  const std::string problem = sidecar_problem(seen, shared);
+  return problem.empty() ? "" : "no wall: " + problem;
+}
+
+ContainerState read_state(const json::Value& inspect) {
+  const json::Value* state = inspect.find("State");
+  if (state == nullptr) {
+    return {};
+  }
+  return ContainerState{flag(*state, "Running"), static_cast<pid_t>(state->integer("Pid")),
+                        state->integer("ExitCode"), flag(*state, "OOMKilled")};
+}
+
+std::string end_reason(const ContainerState& state) {
+  return state.out_of_memory ? "out of memory" : "exit " + std::to_string(state.exit_code);
+}
+
+SandboxStats read_stats(const json::Value& stats) {
+  SandboxStats read;
+  const json::Value none;
+  const auto child = [&](const json::Value& value, std::string_view name) -> const json::Value& {
+    const json::Value* member = value.find(name);
+    return member != nullptr ? *member : none;
+  };
+  constexpr double kNanoseconds = 1e9;
+  const json::Value& usage = child(child(stats, "cpu_stats"), "cpu_usage");
+  read.cpu_seconds = static_cast<double>(usage.integer("total_usage")) / kNanoseconds;
+  const json::Value& memory = child(stats, "memory_stats");
+  // The page cache that the kernel can take back at once is not what the sandbox "uses"; its name
+  // differs between cgroup v1 and v2.
+  const json::Value& detail = child(memory, "stats");
+  const std::int64_t cache = detail.integer("total_inactive_file", detail.integer("inactive_file"));
+  read.memory_bytes = std::max<std::int64_t>(0, memory.integer("usage") - cache);
+  read.memory_limit_bytes = memory.integer("limit");
+  read.processes = child(stats, "pids_stats").integer("current");
+  return read;
+}
+
+Result<std::vector<DeniedEgress>> read_denied(std::string_view text) {
+  const Error bad{ErrorCode::kInternal, "the egress proxy's denied log cannot be read"};
+  const auto value = json::parse(text, json::Limits{kMaxDeniedBytes, 8, 100'000});
+  if (!value) {
+    return bad;
+  }
+  const json::Value* list = value->find("denied");
+  if (list == nullptr || list->as_array() == nullptr) {
+    return bad;
+  }
+  std::vector<DeniedEgress> denied;
+  for (const json::Value& line : *list->as_array()) {
+    const auto first = parse_rfc3339(line.text("first"));
+    const auto last = parse_rfc3339(line.text("last"));
+    const std::int64_t port = line.integer("port", -1);
+    if (!first || !last || port < 0 || port > 65535) {
+      return bad;
+    }
+    denied.push_back(DeniedEgress{line.text("host"), static_cast<std::uint16_t>(port),
+                                  line.text("reason"), line.integer("count"), *first, *last});
+  }
+  std::stable_sort(denied.begin(), denied.end(),
+                   [](const DeniedEgress& a, const DeniedEgress& b) { return a.last < b.last; });
+  if (denied.size() > kMaxDenied) {
+    denied.erase(denied.begin(), denied.end() - static_cast<std::ptrdiff_t>(kMaxDenied));
+  }
+  return denied;
+}
+
+std::optional<SeenEvent> read_event(std::string_view line, const Owner& owner) {
+  const auto event = json::parse(line);
+  if (!event) {
+    return std::nullopt;
+  }
+  const json::Value* actor = event->find("Actor");
+  const json::Value* attributes = actor != nullptr ? actor->find("Attributes") : nullptr;
+  const auto labels = read_labels(attributes, owner);
+  if (!labels) {
+    return std::nullopt;
+  }
+  return SeenEvent{event->text("Action"), actor->text("ID"), *labels, attributes->text("exitCode")};
+}
+
+std::string read_log(std::string_view frames) {
+  std::string text;
+  // Each frame: stream, three zeros, length (big endian), bytes.
+  while (frames.size() >= kLogHeadBytes) {
+    std::size_t length = 0;
+    for (std::size_t i = 4; i < kLogHeadBytes; ++i) {
+      length = length << 8 | static_cast<unsigned char>(frames[i]);
+    }
+    frames.remove_prefix(kLogHeadBytes);
+    const std::string_view line = frames.substr(0, length);
+    frames.remove_prefix(line.size());
+    text += text.empty() ? "" : "; ";
+    text += trim(line);
+  }
+  if (text.size() > kMaxLogBytes) {
+    text.erase(0, text.size() - kMaxLogBytes);
+  }
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
+
+}  // namespace sandboxkit::docker

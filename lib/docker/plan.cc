@@ -1,0 +1,312 @@
+#include "docker/plan.h"
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace sandboxkit::docker {
+namespace {
+
+constexpr std::int64_t kMiB = 1024 * 1024;
+constexpr double kNanoCpus = 1e9;
+
+Owner owner_of(const DockerDriverConfig& config) { return Owner{config.controller, config.worker}; }
+
+/// Mounts are read-only always: what a sandbox could write there, the worker would later read.
+json::Value read_only_mount(const std::string& source, const char* target) {
+  return json::Object{{"Type", "bind"}, {"Source", source}, {"Target", target}, {"ReadOnly", true}};
+}
+
+/// A helper's own error output, for the message of a create that fails. No process of the sandbox
+/// writes there.
+json::Value small_log() {
+  return json::Object{{"Type", "json-file"},
+                      {"Config", json::Object{{"max-size", "256k"}, {"max-file", "1"}}}};
+}
+
+/// The environment of the sandbox. The caller's names win; a lost proxy name only means that a
+/// program finds no way out. PATH is the image's, or the engine's default.
+json::Value environment(const SandboxSpec& spec, const std::string& proxy) {
+  std::map<std::string, std::string> names;
+  if (!proxy.empty()) {
+    for (const char* name : {"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"}) {
+      names[name] = proxy;
+    }
+    names["NO_PROXY"] = names["no_proxy"] = "localhost,127.0.0.1,::1";
+  }
+  for (const auto& [name, value] : spec.env) {
+    names[name] = value;
+  }
+  json::Array list;
+  for (const auto& [name, value] : names) {
+    list.emplace_back(name + "=" + value);
+  }
+  return list;
+}
+
+/// Capabilities, user and limits by the profile. `sudo` keeps what setuid programs and package
+/// managers need, and nothing that reaches the network's lower layers or the kernel.
+json::Object sandbox_host_config(const SandboxSpec& spec) {
+  const bool hardened = spec.profile == HardeningProfile::kHardened;
+  json::Object host{
+      {"CapDrop", json::Array{"ALL"}},
+      {"Memory", spec.memory_mb * kMiB},
+      {"MemorySwap", spec.memory_mb * kMiB},
+      {"NanoCpus", static_cast<std::int64_t>(std::llround(spec.cpu_cores * kNanoCpus))},
+      {"PidsLimit", kSandboxPids},
+      {"ShmSize", kSandboxShmBytes},
+      {"IpcMode", "private"},
+      {"Init", false},
+      {"LogConfig", small_log()},
+  };
+  if (hardened) {
+    host.emplace_back("SecurityOpt", json::Array{"no-new-privileges"});
+  } else {
+    host.emplace_back("CapAdd", json::Array{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL",
+                                            "SETGID", "SETUID"});
+  }
+  if (!spec.runtime.empty()) {
+    host.emplace_back("Runtime", spec.runtime);
+  }
+  return host;
+}
+
+json::Value sandbox_body(const PlanInput& input, const std::string& sidecar_address) {
+  const DockerDriverConfig& config = input.config;
+  const SandboxOrder& order = input.order;
+  json::Object host = sandbox_host_config(order.spec);
+  host.emplace_back(
+      "Mounts",
+      json::Array{read_only_mount(config.guest_binary, kGuestInSandbox),
+                  read_only_mount(guest_folder(config.state_dir, order.sandbox), kGuestFolder)});
+  std::string proxy;
+  if (!sidecar_address.empty()) {
+    // Without it the engine's own resolver would carry names out through the host.
+    host.emplace_back("Dns", json::Array{sidecar_address});
+    proxy = "http://" + sidecar_address + ":" + std::to_string(kProxyPort);
+  }
+  const bool hardened = order.spec.profile == HardeningProfile::kHardened;
+  return json::Object{
+      {"Image", order.spec.image},
+      {"Hostname", order.sandbox.str()},
+      {"User", hardened ? "1000:1000" : "0:0"},
+      {"Entrypoint", json::Array{kGuestInSandbox}},
+      {"Cmd", json::Array{}},
+      {"Env", environment(order.spec, proxy)},
+      {"Labels", labels_for(owner_of(config), order, Role::kSandbox)},
+      {"HostConfig", std::move(host)},
+  };
+}
+
+json::Value sidecar_body(const PlanInput& input, const WallInput& wall) {
+  const DockerDriverConfig& config = input.config;
+  const SandboxOrder& order = input.order;
+  json::Object host{
+      {"CapDrop", json::Array{"ALL"}},
+      {"SecurityOpt", json::Array{"no-new-privileges"}},
+      {"ReadonlyRootfs", true},
+      {"Memory", kSidecarMemoryBytes},
+      {"MemorySwap", kSidecarMemoryBytes},
+      {"PidsLimit", kSidecarPids},
+      {"IpcMode", "private"},
+      {"Init", false},
+      {"LogConfig", small_log()},
+      // It stands on two networks: it must never route between them.
+      {"Sysctls",
+       json::Object{{"net.ipv4.ip_forward", "0"}, {"net.ipv4.ip_unprivileged_port_start", "0"}}},
+      // While it is away everything is denied; it comes back with the same address and policy. The
+      // engine waits longer after each quick end, and the count bounds a proxy that always dies.
+      {"RestartPolicy",
+       json::Object{{"Name", "on-failure"}, {"MaximumRetryCount", kSidecarRestarts}}},
+      {"Mounts",
+       json::Array{read_only_mount(egress_folder(config.state_dir, order.sandbox), kEgressFolder)}},
+  };
+  return json::Object{
+      {"Image", wall.egress_image},
+      {"Hostname", "egress"},
+      {"User", "65534:65534"},
+      {"Entrypoint", json::Array{kEgressInImage}},
+      {"Cmd", json::Array{}},
+      {"Labels", labels_for(owner_of(config), order, Role::kEgress)},
+      {"HostConfig", std::move(host)},
+  };
+}
+
+json::Value ipam_of(const Subnet& subnet) {
+  return json::Object{
+      {"Driver", "default"},
+      {"Config", json::Array{json::Object{{"Subnet", subnet.to_string()}}}},
+  };
+}
+
+/// Sets the member, replacing one of that name.
+void set_member(json::Object& object, const char* name, json::Value value) {
+  for (auto& [key, old] : object) {
+    if (key == name) {
+      old = std::move(value);
+      return;
+    }
+  }
+  object.emplace_back(name, std::move(value));
+}
+
+json::Value endpoint(const std::string& address) {
+  if (address.empty()) {
+    return json::Object{};
+  }
+  return json::Object{{"IPAMConfig", json::Object{{"IPv4Address", address}}}};
+}
+
+/// The body with its one network: by id, because names need not be unique on an engine.
+json::Value with_network(const CreateContainer& step, const std::string& network) {
+  json::Object body = *step.body.as_object();
+  json::Object host = *step.body.find("HostConfig")->as_object();
+  set_member(host, "NetworkMode", network);
+  set_member(body, "HostConfig", std::move(host));
+  set_member(body, "NetworkingConfig",
+             json::Object{{"EndpointsConfig", json::Object{{network, endpoint(step.address)}}}});
+  return body;
+}
+
+EngineCall post(std::string target, const json::Value& body) {
+  return EngineCall{.method = "POST", .target = std::move(target), .body = json::dump(body)};
+}
+
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+}  // namespace
+
+Plan plan_walled(const PlanInput& input, const WallInput& wall) {
+  const SandboxId& sandbox = input.order.sandbox;
+  const std::string& state_dir = input.config.state_dir;
+  const std::string egress = egress_folder(state_dir, sandbox);
+  const std::string guest = guest_folder(state_dir, sandbox);
+  const std::string sidecar_address = wall.subnet.host(kSidecarHost);
+  return {
+      MakeFolder{sandbox_folder(state_dir, sandbox)},
+      MakeFolder{egress},
+      WriteFile{egress + kPolicyFile, policy_json(input, wall.subnet)},
+      MakeFolder{guest},
+      OpenLink{Part::kSidecar, egress + kEgressSocket},
+      OpenLink{Part::kSandbox, guest + kGuestSocket},
+      CreateNetwork{wall_body(owner_of(input.config), input.order, wall.subnet)},
+      CreateContainer{Part::kSidecar, sidecar_name(sandbox), sidecar_body(input, wall),
+                      Place::kShared},
+      JoinWall{Part::kSidecar, sidecar_address},
+      StartContainer{Part::kSidecar},
+      CreateContainer{Part::kSandbox, sandbox_name(sandbox), sandbox_body(input, sidecar_address),
+                      Place::kWall, wall.subnet.host(kSandboxHost)},
+      AwaitHelper{Part::kSidecar},
+      StartContainer{Part::kSandbox},
+      AwaitHelper{Part::kSandbox},
+  };
+}
+
+Plan plan_unwalled(const PlanInput& input) {
+  const SandboxId& sandbox = input.order.sandbox;
+  const std::string& state_dir = input.config.state_dir;
+  const std::string guest = guest_folder(state_dir, sandbox);
+  return {
+      MakeFolder{sandbox_folder(state_dir, sandbox)},
+      MakeFolder{guest},
+      OpenLink{Part::kSandbox, guest + kGuestSocket},
+      CreateContainer{Part::kSandbox, sandbox_name(sandbox), sandbox_body(input, ""),
+                      Place::kShared},
+      StartContainer{Part::kSandbox},
+      AwaitHelper{Part::kSandbox},
+  };
+}
+
+std::optional<EngineCall> request_of(const Step& step, const Ids& ids) {
+  using MaybeCall = std::optional<EngineCall>;
+  return std::visit(
+      Overloaded{
+          [](const MakeFolder&) -> MaybeCall { return std::nullopt; },
+          [](const WriteFile&) -> MaybeCall { return std::nullopt; },
+          [](const OpenLink&) -> MaybeCall { return std::nullopt; },
+          [](const AwaitHelper&) -> MaybeCall { return std::nullopt; },
+          [](const CreateNetwork& s) -> MaybeCall { return post("/networks/create", s.body); },
+          [&](const CreateContainer& s) -> MaybeCall {
+            const std::string& network = s.place == Place::kWall ? ids.wall : ids.shared_network;
+            return post("/containers/create?name=" + escape_query(s.name),
+                        with_network(s, network));
+          },
+          [&](const JoinWall& s) -> MaybeCall {
+            return post("/networks/" + ids.wall + "/connect",
+                        json::Object{{"Container", ids.of(s.part)},
+                                     {"EndpointConfig", endpoint(s.address)}});
+          },
+          [&](const StartContainer& s) -> MaybeCall {
+            return EngineCall{.method = "POST",
+                              .target = "/containers/" + ids.of(s.part) + "/start"};
+          },
+      },
+      step);
+}
+
+json::Value shared_network_body(const Owner& owner, Role role, const Subnet& subnet) {
+  return json::Object{
+      {"Name", shared_network_name(owner, role)},
+      {"CheckDuplicate", true},
+      {"Driver", "bridge"},
+      {"EnableIPv6", false},
+      {"IPAM", ipam_of(subnet)},
+      {"Options", json::Object{{"com.docker.network.bridge.enable_icc", "false"}}},
+      {"Labels", labels_for_shared(owner, role)},
+  };
+}
+
+json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subnet& subnet) {
+  return json::Object{
+      {"Name", network_name(order.sandbox)},
+      {"CheckDuplicate", true},
+      {"Driver", "bridge"},
+      {"Internal", true},
+      {"EnableIPv6", false},
+      {"IPAM", ipam_of(subnet)},
+      // The bridge gets no address: otherwise services of the host would answer on the gateway's.
+      {"Options", json::Object{{"com.docker.network.bridge.inhibit_ipv4", "true"}}},
+      {"Labels", labels_for(owner, order, Role::kNetwork)},
+  };
+}
+
+std::string policy_json(const PlanInput& input, const Subnet& subnet) {
+  const EgressPolicy deny = EgressPolicy::deny_all();
+  const EgressPolicy* policy = input.order.spec.egress.policy();
+  const EgressPolicy& rules = policy != nullptr ? *policy : deny;
+  const auto strings = [](const std::vector<std::string>& list) {
+    return json::Array(list.begin(), list.end());
+  };
+  json::Object hosts;
+  for (const std::string& entry : input.config.egress_hosts) {
+    const std::size_t equals = entry.find('=');
+    hosts.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  const std::string address = subnet.host(kSidecarHost);
+  return json::dump(json::Object{
+      {"listen", address + ":" + std::to_string(kProxyPort)},
+      {"dns_listen", address + ":" + std::to_string(kDnsPort)},
+      {"allowed_domains", strings(rules.allowed_domains())},
+      {"allowed_networks", strings(rules.allowed_networks())},
+      {"dns_servers", strings(input.config.dns_servers)},
+      {"hosts", std::move(hosts)},
+      {"policy_hash", input.order.policy_hash},
+  });
+}
+
+std::string sandbox_folder(const std::string& state_dir, const SandboxId& sandbox) {
+  return state_dir + "/sandboxes/" + sandbox.str();
+}
+std::string guest_folder(const std::string& state_dir, const SandboxId& sandbox) {
+  return sandbox_folder(state_dir, sandbox) + "/guest";
+}
+std::string egress_folder(const std::string& state_dir, const SandboxId& sandbox) {
+  return sandbox_folder(state_dir, sandbox) + "/egress";
+}
+
+}  // namespace sandboxkit::docker

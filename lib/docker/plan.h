@@ -1,0 +1,131 @@
+#pragma once
+
+#include "sandboxkit/docker_driver.h"
+#include "sandboxkit/driver.h"
+
+#include "docker/engine_client.h"
+#include "docker/labels.h"
+#include "docker/subnets.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace sandboxkit::docker {
+
+// Where things stand inside of the containers.
+inline constexpr const char* kGuestInSandbox = "/sbin/sandboxkit-guest";
+inline constexpr const char* kGuestFolder = "/run/sandboxkit";
+inline constexpr const char* kEgressInImage = "/sandboxkit-egress";
+inline constexpr const char* kEgressFolder = "/run/sandboxkit-egress";
+inline constexpr int kProxyPort = 3128;
+inline constexpr int kDnsPort = 53;
+
+// Bounds of one sandbox and of one sidecar.
+inline constexpr std::int64_t kSandboxPids = 1024;
+inline constexpr std::int64_t kSandboxShmBytes = 64LL << 20;
+inline constexpr std::int64_t kSidecarPids = 64;
+inline constexpr std::int64_t kSidecarMemoryBytes = 128LL << 20;
+inline constexpr int kSidecarRestarts = 100;
+
+enum class Part : std::uint8_t { kSandbox, kSidecar };
+
+/// Where a container is born: the wall of this one sandbox, or the worker's shared network.
+enum class Place : std::uint8_t { kWall, kShared };
+
+// The steps of a create, in the order in which they happen.
+
+/// A folder or file of the host (0755, 0644), made anew.
+struct MakeFolder {
+  std::string path;
+};
+struct WriteFile {
+  std::string path;
+  std::string text;
+};
+/// Listens for the helper of that container.
+struct OpenLink {
+  Part part;
+  std::string socket_path;
+};
+struct CreateNetwork {
+  json::Value body;
+};
+/// `body` lacks the network, whose id is only known later; `request_of` adds it.
+struct CreateContainer {
+  Part part;
+  std::string name;
+  json::Value body;
+  Place place;
+  std::string address{};  ///< Empty: the engine picks one.
+};
+/// Adds the container, which has not started, to the wall with that address.
+struct JoinWall {
+  Part part;
+  std::string address;
+};
+struct StartContainer {
+  Part part;
+};
+/// Waits until the container's helper is connected; the sidecar also has to say that it serves.
+struct AwaitHelper {
+  Part part;
+};
+
+using Step = std::variant<MakeFolder, WriteFile, OpenLink, CreateNetwork, CreateContainer, JoinWall,
+                          StartContainer, AwaitHelper>;
+using Plan = std::vector<Step>;
+
+/// Engine ids that earlier steps brought.
+struct Ids {
+  std::string shared_network{};
+  std::string wall{};
+  std::string sandbox{};
+  std::string sidecar{};
+
+  const std::string& of(Part part) const { return part == Part::kSandbox ? sandbox : sidecar; }
+};
+
+struct PlanInput {
+  const DockerDriverConfig& config;
+  const SandboxOrder& order;
+};
+
+/// A wall's own inputs.
+struct WallInput {
+  Subnet subnet;
+  std::string egress_image;
+};
+
+/// The steps that make a walled sandbox. The promises that tests read from them: the sandbox is
+/// created on its internal network alone, no step adds it to another one, and it starts after its
+/// proxy said that it serves.
+///
+/// Nothing of an order chooses a network, a mount, a capability or a privilege: those are constants
+/// here, so a create body cannot undo a wall, whatever it holds.
+/// Pure.
+Plan plan_walled(const PlanInput& input, const WallInput& wall);
+/// The steps that make an unwalled sandbox on the worker's open network.
+Plan plan_unwalled(const PlanInput& input);
+
+/// The engine's call for a step that is one; nullopt for a step on the host. Pure.
+std::optional<EngineCall> request_of(const Step& step, const Ids& ids);
+
+/// The body that creates one of the worker's shared networks: no traffic between its containers.
+json::Value shared_network_body(const Owner& owner, Role role, const Subnet& subnet);
+/// The body that creates a sandbox's wall.
+json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subnet& subnet);
+/// The sidecar's configuration file.
+std::string policy_json(const PlanInput& input, const Subnet& subnet);
+
+/// Folders of the host: `<state_dir>/sandboxes/<id>` and what is mounted from it.
+std::string sandbox_folder(const std::string& state_dir, const SandboxId& sandbox);
+std::string guest_folder(const std::string& state_dir, const SandboxId& sandbox);
+std::string egress_folder(const std::string& state_dir, const SandboxId& sandbox);
+inline constexpr const char* kGuestSocket = "/guest.sock";
+inline constexpr const char* kEgressSocket = "/egress.sock";
+inline constexpr const char* kPolicyFile = "/policy.json";
+
+}  // namespace sandboxkit::docker

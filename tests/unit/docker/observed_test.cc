@@ -1,0 +1,191 @@
+#include "docker/observed.h"
+
+#include "tests/unit/docker/support.h"
+
+#include <doctest/doctest.h>
+
+using namespace sandboxkit;          // NOLINT(google-build-using-namespace)
+using namespace sandboxkit::docker;  // NOLINT(google-build-using-namespace)
+using docker::test::owner;
+using docker::test::parsed;
+
+namespace {
+
+SandboxOrder walled_order() { return docker::test::order(docker::test::walled({"ok.test"})); }
+
+json::Value container(const SandboxOrder& order, Role role, const char* id,
+                      const std::vector<std::string>& networks, const char* state = "running") {
+  json::Object endpoints;
+  for (const std::string& network : networks) {
+    endpoints.emplace_back("name-" + network, json::Object{{"NetworkID", network}});
+  }
+  return json::Object{{"Id", id},
+                      {"State", state},
+                      {"Labels", labels_for(owner(), order, role)},
+                      {"NetworkSettings", json::Object{{"Networks", std::move(endpoints)}}}};
+}
+
+json::Value wall(const SandboxOrder& order, bool internal = true, bool inhibit = true) {
+  json::Object options;
+  if (inhibit) {
+    options.emplace_back("com.docker.network.bridge.inhibit_ipv4", "true");
+  }
+  return json::Object{{"Id", "wall"},
+                      {"Internal", internal},
+                      {"EnableIPv6", false},
+                      {"Options", std::move(options)},
+                      {"Labels", labels_for(owner(), order, Role::kNetwork)}};
+}
+
+/// A walled sandbox as it should be.
+struct World {
+  SandboxOrder order = walled_order();
+  json::Array containers{container(order, Role::kSandbox, "box", {"wall"}),
+                         container(order, Role::kEgress, "car", {"egress", "wall"})};
+  json::Array networks{wall(order)};
+
+  std::string problem() const {
+    const auto seen = read_sandboxes(containers, networks, owner());
+    return isolation_problem(seen.at(order.sandbox), "egress");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a walled sandbox that stands as it was made has no problem") {
+  CHECK(World().problem() == "");
+}
+
+TEST_CASE("each way to stand without a wall is named") {
+  World on_two;
+  on_two.containers[0] = container(on_two.order, Role::kSandbox, "box", {"wall", "bridge"});
+  CHECK(on_two.problem() == "no wall: it is on another network than its own");
+
+  World no_sidecar;
+  no_sidecar.containers.pop_back();
+  CHECK(no_sidecar.problem() == "no wall: its egress proxy is gone");
+
+  World dead_sidecar;
+  dead_sidecar.containers[1] =
+      container(dead_sidecar.order, Role::kEgress, "car", {"egress", "wall"}, "exited");
+  CHECK(dead_sidecar.problem() == "no wall: its egress proxy is exited");
+
+  World strange_sidecar;
+  strange_sidecar.containers[1] =
+      container(strange_sidecar.order, Role::kEgress, "car", {"egress", "host", "wall"});
+  CHECK(strange_sidecar.problem() ==
+        "no wall: its egress proxy is on other networks than it should be");
+
+  World no_network;
+  no_network.networks.clear();
+  CHECK(no_network.problem() == "no wall: its network is gone");
+
+  World not_internal;
+  not_internal.networks[0] = wall(not_internal.order, false);
+  CHECK(not_internal.problem() == "no wall: its network is not internal");
+
+  World with_gateway;
+  with_gateway.networks[0] = wall(with_gateway.order, true, false);
+  CHECK(with_gateway.problem() == "no wall: its network is not internal");
+
+  World other_policy;
+  SandboxOrder other = walled_order();
+  other.policy_hash = "hash-2";
+  other_policy.containers[1] = container(other, Role::kEgress, "car", {"egress", "wall"});
+  CHECK(other_policy.problem() == "no wall: its egress proxy has another policy");
+
+  World doubled;
+  doubled.containers.push_back(container(doubled.order, Role::kSandbox, "box2", {"wall"}));
+  CHECK(doubled.problem() == "half made");
+}
+
+TEST_CASE("an unwalled sandbox belongs on the open network alone") {
+  const SandboxOrder order = docker::test::order(Egress::unwalled(UnwalledEgress{}));
+  const auto problem = [&](const std::vector<std::string>& networks) {
+    const auto seen = read_sandboxes(json::Array{container(order, Role::kSandbox, "box", networks)},
+                                     json::Array{}, owner());
+    return isolation_problem(seen.at(order.sandbox), "open");
+  };
+  CHECK(problem({"open"}) == "");
+  CHECK(problem({"bridge"}) != "");
+  CHECK(problem({"bridge", "open"}) != "");
+}
+
+TEST_CASE("objects of others are not seen") {
+  Owner other = owner();
+  other.worker = docker::test::id<WorkerId>("w-2");
+  const World world;
+  CHECK(read_sandboxes(world.containers, world.networks, other).empty());
+}
+
+TEST_CASE("a shared network whose containers could talk to each other is refused") {
+  const auto network = [](const char* icc) {
+    return json::Array{
+        json::Object{{"Id", "n"},
+                     {"Name", "sandboxkit-egress-w-1"},
+                     {"Driver", "bridge"},
+                     {"Labels", labels_for_shared(owner(), Role::kEgressNetwork)},
+                     {"Options", json::Object{{"com.docker.network.bridge.enable_icc", icc}}}}};
+  };
+  CHECK(**read_shared_network(network("false"), owner(), Role::kEgressNetwork) == "n");
+  CHECK_FALSE(read_shared_network(network("true"), owner(), Role::kEgressNetwork).has_value());
+  CHECK_FALSE(read_shared_network(network("false"), owner(), Role::kOpenNetwork)->has_value());
+}
+
+TEST_CASE("a state says why a container ended") {
+  CHECK(end_reason(read_state(parsed(R"({"State":{"Running":false,"ExitCode":137}})"))) ==
+        "exit 137");
+  CHECK(end_reason(read_state(parsed(R"({"State":{"OOMKilled":true,"ExitCode":137}})"))) ==
+        "out of memory");
+  CHECK(read_state(parsed(R"({"State":{"Running":true,"Pid":42}})")).pid == 42);
+  CHECK_FALSE(read_state(parsed("{}")).running);
+}
+
+TEST_CASE("memory that the kernel can take back is not counted as used") {
+  const auto stats = read_stats(parsed(R"({
+    "cpu_stats": {"cpu_usage": {"total_usage": 2500000000}},
+    "memory_stats": {"usage": 1000, "limit": 5000, "stats": {"total_inactive_file": 400}},
+    "pids_stats": {"current": 7}})"));
+  CHECK(stats.cpu_seconds == doctest::Approx(2.5));
+  CHECK(stats.memory_bytes == 600);
+  CHECK(stats.memory_limit_bytes == 5000);
+  CHECK(stats.processes == 7);
+  CHECK(read_stats(parsed("{}")).memory_bytes == 0);
+}
+
+TEST_CASE("a denied log reads with the most recent line last, and nonsense is an error") {
+  const auto denied = read_denied(R"({"denied":[
+    {"host":"b.test","port":443,"reason":"not_in_allow_list","count":1,
+     "first":"2026-01-01T00:00:02.000Z","last":"2026-01-01T00:00:03.000Z"},
+    {"host":"a.test","port":80,"reason":"address_class","count":9,
+     "first":"2026-01-01T00:00:00.000Z","last":"2026-01-01T00:00:01.000Z"}]})");
+  REQUIRE(denied);
+  REQUIRE(denied->size() == 2);
+  CHECK(denied->front().host == "a.test");
+  CHECK(denied->back().host == "b.test");
+  CHECK(denied->front().count == 9);
+  CHECK_FALSE(read_denied("{}").has_value());
+  CHECK_FALSE(read_denied(R"({"denied":[{"host":"a","port":99999}]})").has_value());
+}
+
+TEST_CASE("an event of our container is read, others and broken lines are not") {
+  json::Object attributes = *labels_for(owner(), walled_order(), Role::kSandbox).as_object();
+  attributes.emplace_back("exitCode", "137");
+  const std::string line = json::dump(
+      json::Object{{"Action", "die"},
+                   {"Actor", json::Object{{"ID", "box"}, {"Attributes", std::move(attributes)}}}});
+  const auto event = read_event(line, owner());
+  REQUIRE(event);
+  CHECK(event->action == "die");
+  CHECK(event->container == "box");
+  CHECK(event->exit_code == "137");
+  CHECK_FALSE(read_event("{\"Action\":\"die\"}", owner()));
+  CHECK_FALSE(read_event("{", owner()));
+}
+
+TEST_CASE("the frames of a log become one line without controls") {
+  const std::string frames("\x02\0\0\0\0\0\0\x04one\n\x02\0\0\0\0\0\0\x05t\x1bwo\n", 25);
+  CHECK(read_log(frames) == "one; t wo");
+  CHECK(read_log("") == "");
+  CHECK(read_log(std::string("\x02\0\0\0\xff\xff\xff\xffshort", 13)) == "short");
+}

@@ -1,0 +1,246 @@
+#include "docker/plan.h"
+
+#include "tests/unit/docker/support.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+using namespace sandboxkit;          // NOLINT(google-build-using-namespace)
+using namespace sandboxkit::docker;  // NOLINT(google-build-using-namespace)
+using docker::test::at;
+using docker::test::parsed;
+
+namespace {
+
+const Ids kIds{"shared-id", "wall-id", "sandbox-id", "sidecar-id"};
+
+Plan walled_plan(const SandboxOrder& order) {
+  static const DockerDriverConfig config = docker::test::config();
+  return plan_walled(PlanInput{config, order},
+                     WallInput{*Subnet::parse("10.231.0.8/29"), "sandboxkit/egress:abc"});
+}
+
+Plan walled_plan() { return walled_plan(docker::test::order(docker::test::walled({"ok.test"}))); }
+
+Plan open_plan() {
+  static const DockerDriverConfig config = docker::test::config();
+  return plan_unwalled(PlanInput{config, docker::test::order(Egress::unwalled(UnwalledEgress{}))});
+}
+
+/// `POST /path` of each call of the engine, in order.
+std::vector<std::string> calls_of(const Plan& plan) {
+  std::vector<std::string> calls;
+  for (const Step& step : plan) {
+    if (const auto call = request_of(step, kIds)) {
+      calls.push_back(call->method + " " + call->target);
+    }
+  }
+  return calls;
+}
+
+template <typename T>
+std::ptrdiff_t place_of(const Plan& plan, Part part) {
+  const auto found = std::find_if(plan.begin(), plan.end(), [&](const Step& step) {
+    const T* wanted = std::get_if<T>(&step);
+    return wanted != nullptr && wanted->part == part;
+  });
+  return found - plan.begin();
+}
+
+json::Value container_body(const Plan& plan, Part part) {
+  for (const Step& step : plan) {
+    const auto* create = std::get_if<CreateContainer>(&step);
+    if (create != nullptr && create->part == part) {
+      return parsed(request_of(step, kIds)->body);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a walled sandbox is made by these calls in this order") {
+  CHECK(calls_of(walled_plan()) ==
+        std::vector<std::string>{
+            "POST /networks/create",
+            "POST /containers/create?name=sbx-i0123456789abcdefghij-egress",
+            "POST /networks/wall-id/connect",
+            "POST /containers/sidecar-id/start",
+            "POST /containers/create?name=sbx-i0123456789abcdefghij",
+            "POST /containers/sandbox-id/start",
+        });
+}
+
+TEST_CASE("the wall's network is internal, without an address of the host, IPv6 or default pool") {
+  const Plan plan = walled_plan();
+  const auto create = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<CreateNetwork>(step);
+  });
+  REQUIRE(create != plan.end());
+  CHECK(parsed(request_of(*create, kIds)->body) == parsed(R"({
+    "Name": "sbx-i0123456789abcdefghij", "CheckDuplicate": true, "Driver": "bridge",
+    "Internal": true, "EnableIPv6": false,
+    "IPAM": {"Driver": "default", "Config": [{"Subnet": "10.231.0.8/29"}]},
+    "Options": {"com.docker.network.bridge.inhibit_ipv4": "true"},
+    "Labels": {
+      "dev.sandboxkit.controller": "ctl-1", "dev.sandboxkit.worker": "w-1",
+      "dev.sandboxkit.tenant": "acme", "dev.sandboxkit.sandbox": "i0123456789abcdefghij",
+      "dev.sandboxkit.generation": "3", "dev.sandboxkit.expires-at": "2023-11-14T22:13:20.000Z",
+      "dev.sandboxkit.policy-hash": "hash-1", "dev.sandboxkit.role": "network"}})"));
+}
+
+TEST_CASE("a walled sandbox is born on its internal network alone") {
+  const json::Value body = container_body(walled_plan(), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("wall-id"));
+  CHECK(at(body, {"NetworkingConfig", "EndpointsConfig"}) ==
+        parsed(R"({"wall-id": {"IPAMConfig": {"IPv4Address": "10.231.0.10"}}})"));
+}
+
+TEST_CASE("no step adds a walled sandbox to another network") {
+  for (const Step& step : walled_plan()) {
+    if (const auto* join = std::get_if<JoinWall>(&step)) {
+      CHECK(join->part == Part::kSidecar);
+    }
+  }
+}
+
+TEST_CASE("a walled sandbox starts only after its proxy said that it serves") {
+  const Plan plan = walled_plan();
+  CHECK(place_of<StartContainer>(plan, Part::kSidecar) <
+        place_of<AwaitHelper>(plan, Part::kSidecar));
+  CHECK(place_of<AwaitHelper>(plan, Part::kSidecar) <
+        place_of<StartContainer>(plan, Part::kSandbox));
+  CHECK(place_of<JoinWall>(plan, Part::kSidecar) < place_of<StartContainer>(plan, Part::kSidecar));
+}
+
+TEST_CASE("each helper can be heard before its container starts") {
+  const Plan plan = walled_plan();
+  for (const Part part : {Part::kSandbox, Part::kSidecar}) {
+    CHECK(place_of<OpenLink>(plan, part) < place_of<StartContainer>(plan, part));
+  }
+}
+
+TEST_CASE("a walled sandbox asks its proxy for names and for the way out") {
+  const json::Value body = container_body(walled_plan(), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "Dns"}) == parsed(R"(["10.231.0.11"])"));
+  CHECK(at(body, {"Env"}) == parsed(R"([
+    "HTTPS_PROXY=http://10.231.0.11:3128", "HTTP_PROXY=http://10.231.0.11:3128",
+    "NO_PROXY=localhost,127.0.0.1,::1", "http_proxy=http://10.231.0.11:3128",
+    "https_proxy=http://10.231.0.11:3128", "no_proxy=localhost,127.0.0.1,::1"])"));
+}
+
+TEST_CASE("the caller's environment wins and opens nothing") {
+  SandboxOrder order = docker::test::order(docker::test::walled({}));
+  order.spec.env = {{"HTTP_PROXY", "http://elsewhere:1"}, {"PATH", "/opt/bin"}};
+  const json::Value plain = container_body(walled_plan(), Part::kSandbox);
+  const json::Value body = container_body(walled_plan(order), Part::kSandbox);
+  const std::string env = json::dump(at(body, {"Env"}));
+  CHECK(env.find("HTTP_PROXY=http://elsewhere:1") != std::string::npos);
+  CHECK(env.find("PATH=/opt/bin") != std::string::npos);
+  CHECK(at(body, {"HostConfig"}) == at(plain, {"HostConfig"}));
+  CHECK(at(body, {"NetworkingConfig"}) == at(plain, {"NetworkingConfig"}));
+}
+
+TEST_CASE("the hardened profile has no way to root") {
+  const json::Value body = container_body(walled_plan(), Part::kSandbox);
+  CHECK(at(body, {"User"}) == json::Value("1000:1000"));
+  CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
+  CHECK(at(body, {"HostConfig", "CapAdd"}).is_null());
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) == parsed(R"(["no-new-privileges"])"));
+}
+
+TEST_CASE("the sudo profile allows root in the container and nothing of the network or kernel") {
+  SandboxOrder order = docker::test::order(docker::test::walled({}));
+  order.spec.profile = HardeningProfile::kSudo;
+  const json::Value body = container_body(walled_plan(order), Part::kSandbox);
+  CHECK(at(body, {"User"}) == json::Value("0:0"));
+  CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
+  CHECK(at(body, {"HostConfig", "CapAdd"}) ==
+        parsed(R"(["CHOWN","DAC_OVERRIDE","FOWNER","FSETID","KILL","SETGID","SETUID"])"));
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}).is_null());
+}
+
+TEST_CASE("a sandbox has its limits, no ports, no privileges and read-only mounts only") {
+  SandboxOrder order = docker::test::order(docker::test::walled({}));
+  order.spec.memory_mb = 256;
+  order.spec.cpu_cores = 0.5;
+  const json::Value body = container_body(walled_plan(order), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "Memory"}) == json::Value(std::int64_t{268'435'456}));
+  CHECK(at(body, {"HostConfig", "MemorySwap"}) == json::Value(std::int64_t{268'435'456}));
+  CHECK(at(body, {"HostConfig", "NanoCpus"}) == json::Value(std::int64_t{500'000'000}));
+  CHECK(at(body, {"HostConfig", "PidsLimit"}) == json::Value(std::int64_t{1024}));
+  for (const char* absent : {"PortBindings", "PublishAllPorts", "Privileged", "Binds", "Devices",
+                             "PidMode", "ExtraHosts", "VolumesFrom"}) {
+    CAPTURE(absent);
+    CHECK(at(body, {"HostConfig", absent}).is_null());
+  }
+  CHECK(at(body, {"HostConfig", "Mounts"}) == parsed(R"([
+    {"Type": "bind", "Source": "/bin/guest", "Target": "/sbin/sandboxkit-guest", "ReadOnly": true},
+    {"Type": "bind", "Source": "/state/sandboxes/i0123456789abcdefghij/guest",
+     "Target": "/run/sandboxkit", "ReadOnly": true}])"));
+}
+
+TEST_CASE("the guest is the entrypoint whatever the image says") {
+  const json::Value body = container_body(open_plan(), Part::kSandbox);
+  CHECK(at(body, {"Entrypoint"}) == parsed(R"(["/sbin/sandboxkit-guest"])"));
+  CHECK(at(body, {"Cmd"}) == parsed("[]"));
+}
+
+TEST_CASE("the proxy goes out by the shared network and routes nothing") {
+  const json::Value body = container_body(walled_plan(), Part::kSidecar);
+  CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("shared-id"));
+  CHECK(at(body, {"HostConfig", "Sysctls", "net.ipv4.ip_forward"}) == json::Value("0"));
+  CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
+  CHECK(at(body, {"HostConfig", "CapAdd"}).is_null());
+  CHECK(at(body, {"HostConfig", "ReadonlyRootfs"}) == json::Value(true));
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) == parsed(R"(["no-new-privileges"])"));
+  CHECK(at(body, {"User"}) == json::Value("65534:65534"));
+  CHECK(at(body, {"Env"}).is_null());
+}
+
+TEST_CASE("the proxy's policy is written before its container exists") {
+  const Plan plan = walled_plan();
+  const auto write = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<WriteFile>(step);
+  });
+  REQUIRE(write != plan.end());
+  CHECK(write - plan.begin() < place_of<CreateContainer>(plan, Part::kSidecar));
+  const auto& file = std::get<WriteFile>(*write);
+  CHECK(file.path == "/state/sandboxes/i0123456789abcdefghij/egress/policy.json");
+  CHECK(parsed(file.text) == parsed(R"({
+    "listen": "10.231.0.11:3128", "dns_listen": "10.231.0.11:53", "allowed_domains": ["ok.test"],
+    "allowed_networks": [], "dns_servers": ["192.0.2.53"],
+    "hosts": {"packages.test": "172.30.0.2"}, "policy_hash": "hash-1"})"));
+}
+
+TEST_CASE("an unwalled sandbox has the open network, no proxy and the engine's resolver") {
+  const Plan plan = open_plan();
+  CHECK(calls_of(plan) == std::vector<std::string>{
+                              "POST /containers/create?name=sbx-i0123456789abcdefghij",
+                              "POST /containers/sandbox-id/start",
+                          });
+  const json::Value body = container_body(plan, Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("shared-id"));
+  CHECK(at(body, {"HostConfig", "Dns"}).is_null());
+  CHECK(at(body, {"Env"}) == parsed("[]"));
+  CHECK(at(body, {"Labels", label::kPolicyHash}) == json::Value(""));
+}
+
+TEST_CASE("containers of a shared network cannot talk to each other") {
+  for (const Role role : {Role::kEgressNetwork, Role::kOpenNetwork}) {
+    const json::Value body =
+        shared_network_body(docker::test::owner(), role, *Subnet::parse("10.231.4.0/22"));
+    CHECK(at(body, {"Options", "com.docker.network.bridge.enable_icc"}) == json::Value("false"));
+    CHECK(at(body, {"EnableIPv6"}) == json::Value(false));
+  }
+}
+
+TEST_CASE("a runtime is named only when the order names one") {
+  SandboxOrder order = docker::test::order(docker::test::walled({}));
+  CHECK(
+      at(container_body(walled_plan(order), Part::kSandbox), {"HostConfig", "Runtime"}).is_null());
+  order.spec.runtime = "runsc";
+  CHECK(at(container_body(walled_plan(order), Part::kSandbox), {"HostConfig", "Runtime"}) ==
+        json::Value("runsc"));
+}
