@@ -30,8 +30,10 @@ LAYERS = {
     "lib/box": _IO | {"lib/box"},
     "lib/control": _SERVICE | {"lib/control"},
     "lib/work": _SERVICE | {"lib/work"},
+    "lib/cli": _IO | {"lib/net", "lib/cli"},
     "daemons/guest": {"include", "lib/guest"},
     "daemons/egress": {"include", "lib/egress"},
+    "daemons/cli": {"include", "daemons", "lib/cli"},
     "daemons": {"include", "daemons"},
     "examples": {"include"},
 }

@@ -1,9 +1,5 @@
 #pragma once
 
-#include "sandboxkit/result.h"
-
-#include "wire/http.h"
-
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -12,6 +8,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "sandboxkit/result.h"
+#include "wire/http.h"
 
 namespace sandboxkit::net {
 

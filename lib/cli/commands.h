@@ -1,0 +1,110 @@
+#pragma once
+
+#include "cli/create.h"
+#include "cli/settings.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sandboxkit::cli {
+
+/// What each command of `sandboxkit` does, after its options were read. Every function prints its
+/// result on standard output, its errors on standard error, and returns the exit code.
+
+struct Common {
+  Connection connection{};
+  /// JSON for programs in place of tables for people.
+  bool json = false;
+};
+
+struct RunOptions {
+  CreateOptions create{};
+  std::vector<std::string> command{};
+  std::string cwd{};
+  std::string user{};
+  bool keep = false;
+};
+
+struct ExecOptions {
+  std::string sandbox{};
+  std::vector<std::string> command{};
+  std::vector<std::string> env{};
+  std::string cwd{};
+  std::string user{};
+  std::string timeout{};
+  bool interactive = false;
+  bool terminal = false;
+};
+
+struct ListOptions {
+  bool all = false;
+  bool quiet = false;
+  /// Names, and ids where there is none.
+  bool names = false;
+};
+
+struct RemoveOptions {
+  std::vector<std::string> sandboxes{};
+  bool all = false;
+  bool force = false;
+};
+
+int create_sandbox(const Common& common, const CreateOptions& options);
+int run_command(const Common& common, const RunOptions& options);
+int exec_command(const Common& common, const ExecOptions& options);
+int open_shell(const Common& common, const ExecOptions& options);
+int list_sandboxes(const Common& common, const ListOptions& options);
+int remove_sandboxes(const Common& common, const RemoveOptions& options);
+int show_sandbox(const Common& common, const std::string& sandbox);
+int renew_sandbox(const Common& common, const std::string& sandbox, const std::string& timeout);
+int copy_files(const Common& common, const std::string& from, const std::string& to);
+
+struct TokenOptions {
+  std::string name{};
+  std::string ttl{};
+  std::optional<std::int64_t> max_uses{};
+  bool unscoped = false;
+};
+
+struct WorkspaceOptions {
+  std::string id{};
+  std::string name{};
+  std::optional<std::int64_t> max_sandboxes{};
+};
+
+int list_workers(const Common& common);
+/// `action`: `cordon` or `uncordon`.
+int change_worker(const Common& common, const std::string& worker, const std::string& action);
+int remove_worker(const Common& common, const std::string& worker);
+int create_token(const Common& common, const TokenOptions& options);
+int list_tokens(const Common& common);
+int remove_token(const Common& common, const std::string& id);
+int create_key(const Common& common, const std::string& role, const std::string& name);
+int list_keys(const Common& common);
+int remove_key(const Common& common, const std::string& id);
+int create_workspace(const Common& common, const WorkspaceOptions& options);
+int list_workspaces(const Common& common);
+int list_denied(const Common& common, const std::string& sandbox);
+int log_in(const Common& common);
+
+struct EgressCheckOptions {
+  std::string policy_file{};
+  std::string resolved{};
+  std::string server_name{};
+  std::vector<std::string> targets{};
+};
+
+struct PlaceOptions {
+  std::string fleet_file{};
+  std::string create_file{};
+  std::int64_t repeat = 1;
+  bool json = false;
+};
+
+/// Without a controller.
+int check_egress(const EgressCheckOptions& options);
+int place(const PlaceOptions& options);
+
+}  // namespace sandboxkit::cli

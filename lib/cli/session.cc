@@ -1,0 +1,65 @@
+#include "cli/session.h"
+
+#include "sandboxkit/client.h"
+
+#include "cli/terminal.h"
+
+#include <utility>
+
+namespace sandboxkit::cli {
+namespace {
+
+/// More pages than any fleet needs; a controller that never ends its list is not believed.
+constexpr int kMaxPages = 10'000;
+
+}  // namespace
+
+Result<std::unique_ptr<Api>> open_api(const Common& common) {
+  auto config = connection_settings(common.connection, process_environment());
+  if (!config) {
+    return config.error();
+  }
+  auto client = Client::create(std::move(*config));
+  if (!client) {
+    return client.error();
+  }
+  return std::make_unique<Api>(std::move(*client));
+}
+
+void print_json(const json::Value& value) { print_line(json::dump(value)); }
+
+std::string cell(const json::Value& object, std::string_view member) {
+  const json::Value* value = object.find(member);
+  if (value == nullptr || value->is_null()) {
+    return {};
+  }
+  if (const std::string* text = value->as_string()) {
+    return *text;
+  }
+  return json::dump(*value);
+}
+
+Result<json::Array> fetch_all(Api& api, const std::string& target, const std::string& member) {
+  json::Array all;
+  std::string page = target;
+  for (int i = 0; i < kMaxPages; ++i) {
+    auto answer = api.get(page);
+    if (!answer) {
+      return answer.error();
+    }
+    const json::Value* items = answer->find(member);
+    if (items == nullptr || items->as_array() == nullptr) {
+      return Error{ErrorCode::kInternal, "the controller's answer has no list `" + member + "`"};
+    }
+    all.insert(all.end(), items->as_array()->begin(), items->as_array()->end());
+    const std::string next = answer->text("next");
+    if (next.empty()) {
+      return all;
+    }
+    const char* separator = target.find('?') == std::string::npos ? "?" : "&";
+    page = target + separator + "after=" + percent_encode(next);
+  }
+  return Error{ErrorCode::kInternal, "the controller's list does not end"};
+}
+
+}  // namespace sandboxkit::cli
