@@ -1,6 +1,7 @@
 #include "docker/builder.h"
 
 #include "base/text.h"
+#include "docker/helper_call.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -167,7 +168,7 @@ class Run {
     if (!connection) {
       return connection.error();
     }
-    const auto reply = http_get_over(std::move(*connection), "/health", kHealthTimeout);
+    const auto reply = get_from_helper(std::move(*connection), "/health", kHealthTimeout);
     if (!reply) {
       return reply.error();
     }

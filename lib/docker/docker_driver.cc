@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "docker/event_watcher.h"
 #include "docker/fleet.h"
+#include "docker/helper_call.h"
 #include "docker/images.h"
 #include "docker/wall_probe.h"
 
@@ -194,7 +195,7 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
   if (!connection) {
     return connection.error();
   }
-  const auto reply = http_get_over(std::move(*connection), "/denied", kHelperTimeout);
+  const auto reply = get_from_helper(std::move(*connection), "/denied", kHelperTimeout);
   if (!reply) {
     return reply.error();
   }

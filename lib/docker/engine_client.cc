@@ -14,7 +14,6 @@
 namespace sandboxkit::docker {
 namespace {
 
-constexpr std::size_t kMaxHelperReplyBytes = 4 << 20;
 constexpr std::size_t kMaxErrorBytes = 400;
 /// A streamed call may be silent for this long before it counts as hung.
 constexpr long kStallSeconds = 300;
@@ -40,7 +39,6 @@ struct Handle {
 struct Transfer {
   CURL* easy = nullptr;
   const EngineCall* call = nullptr;
-  std::size_t max_bytes = 0;
   EngineReply reply{};
   bool began = false;
   bool consumer_stopped = false;
@@ -70,7 +68,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* user) {
     }
     return size;
   }
-  if (transfer.reply.body.size() + size > transfer.max_bytes) {
+  if (transfer.reply.body.size() + size > EngineClient::kMaxReplyBytes) {
     transfer.too_large = true;
     return 0;
   }
@@ -146,7 +144,7 @@ Error transport_error(CURLcode code, const Transfer& transfer, const std::string
   }
   if (transfer.too_large) {
     return Error{ErrorCode::kTooLarge, "the answer to " + name_of_call(call) + " is larger than " +
-                                           std::to_string(transfer.max_bytes) + " bytes"};
+                                           std::to_string(EngineClient::kMaxReplyBytes) + " bytes"};
   }
   if (code == CURLE_OPERATION_TIMEDOUT) {
     return Error{ErrorCode::kDeadlineExceeded,
@@ -229,7 +227,7 @@ struct EngineClient::Impl {
     Handle handle = take_handle();
     CURL* easy = handle.easy.get();
     char error_text[CURL_ERROR_SIZE] = "";
-    Transfer transfer{easy, &call, kMaxReplyBytes};
+    Transfer transfer{easy, &call};
     set_common(easy, transfer, error_text);
     curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, socket_path.c_str());
     const std::string prefix = version.api_version.empty() ? "" : "/v" + version.api_version;
@@ -384,38 +382,6 @@ std::string escape_query(std::string_view text) {
     }
   }
   return out;
-}
-
-Result<EngineReply> http_get_over(io::Fd connection, const std::string& path,
-                                  std::chrono::milliseconds timeout) {
-  const Handle handle = make_handle();
-  CURL* easy = handle.easy.get();
-  const EngineCall call{.target = path};
-  char error_text[CURL_ERROR_SIZE] = "";
-  Transfer transfer{easy, &call, kMaxHelperReplyBytes};
-  set_common(easy, transfer, error_text);
-  // The connection stands already; the address is only there so that nothing is resolved.
-  const std::string url = "http://127.0.0.1" + path;
-  curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &connection);
-  curl_easy_setopt(
-      easy, CURLOPT_OPENSOCKETFUNCTION,
-      +[](void* user, curlsocktype, curl_sockaddr*) -> curl_socket_t {
-        return static_cast<io::Fd*>(user)->release();
-      });
-  curl_easy_setopt(
-      easy, CURLOPT_SOCKOPTFUNCTION,
-      +[](void*, curl_socket_t, curlsocktype) -> int { return CURL_SOCKOPT_ALREADY_CONNECTED; });
-  curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
-  const CURLcode code = perform(handle, std::stop_token{});
-  if (code != CURLE_OK) {
-    return transport_error(code, transfer, "the sandbox's helper", error_text);
-  }
-  long status = 0;
-  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
-  transfer.reply.status = static_cast<int>(status);
-  return std::move(transfer.reply);
 }
 
 }  // namespace sandboxkit::docker

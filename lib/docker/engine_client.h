@@ -2,7 +2,6 @@
 
 #include "sandboxkit/result.h"
 
-#include "io/fd.h"
 #include "json/value.h"
 
 #include <chrono>
@@ -85,9 +84,5 @@ Result<EngineVersion> negotiate(const json::Value& answer);
 Error error_of_reply(const EngineCall& call, const EngineReply& reply);
 /// For a query: unreserved characters stay, all else becomes %XX. Pure.
 std::string escape_query(std::string_view text);
-
-/// One GET over a connection that exists already (a helper's), whole answer of at most 4 MiB.
-Result<EngineReply> http_get_over(io::Fd connection, const std::string& path,
-                                  std::chrono::milliseconds timeout);
 
 }  // namespace sandboxkit::docker

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
+#include "wire/http.h"
+
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -8,9 +12,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "sandboxkit/result.h"
-#include "wire/http.h"
 
 namespace sandboxkit::net {
 

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "io/event_loop.h"
+#include "io/http_server.h"
+#include "net/api_server.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "io/event_loop.h"
-#include "io/http_server.h"
-#include "net/api_server.h"
 
 namespace sandboxkit::net {
 
@@ -23,10 +23,15 @@ struct FrontOptions {
 /// The one port: keeps every connection in an event loop, gives short calls to the ApiServer once
 /// they are whole, and leaves the rest (streams, uploads, gateway, tunnels) to `streams`.
 ///
-/// Thread-safety: made and used on the loop's thread (or before the loop runs); `port` any thread.
+/// Past `max_connections` a client is told 503 `overloaded`, likewise when the calls' queue is
+/// full. Lifetime: the loop outlives the ApiServer's threads (stop that first), for answers come
+/// back over it. Letting go of the front ends no connection: those that stand get 503 for the next
+/// request. Thread-safety: made and used on the loop's thread (or before the loop runs); `port` any
+/// thread.
 class Front {
  public:
-  /// Looks at a request's head only. True: it took the exchange and answers it; false: a short call.
+  /// Looks at a request's head only. True: it took the exchange and answers it; false: a short
+  /// call.
   using StreamHandler =
       std::function<bool(const std::shared_ptr<io::HttpExchange>&, const std::string& remote)>;
 
@@ -40,8 +45,8 @@ class Front {
 
  private:
   struct Impl;
-  explicit Front(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Front(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  ///< Answers that are under way in other threads point to it.
 };
 
 }  // namespace sandboxkit::net

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "io/event_loop.h"
+#include "io/socket.h"
+#include "wire/http.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -7,10 +11,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "io/event_loop.h"
-#include "io/socket.h"
-#include "wire/http.h"
 
 namespace sandboxkit::net {
 
@@ -52,6 +52,8 @@ class TunnelStream {
   virtual void reset() = 0;
 };
 
+/// No callback comes from inside of a call on the stream. While paused none of `on_data` and
+/// `on_end` comes.
 struct TunnelHandlers {
   std::function<void(int status, const wire::Headers&)> on_head{};
   std::function<void(std::string_view)> on_data{};
@@ -62,10 +64,13 @@ struct TunnelHandlers {
 };
 
 /// The controller's end of a tunnel: an HTTP/2 client over a connection that the worker dialled.
-/// Thread-safety: the loop's thread.
+/// `on_closed` comes once at its end, also after `close` (kCancelled `tunnel_closed`), when all
+/// streams were told. Letting go of it ends it at once: streams are told, `on_closed` is not
+/// called. Thread-safety: the loop's thread.
 class TunnelClient {
  public:
-  static std::shared_ptr<TunnelClient> start(io::EventLoop& loop, std::shared_ptr<io::Socket> socket,
+  static std::shared_ptr<TunnelClient> start(io::EventLoop& loop,
+                                             std::shared_ptr<io::Socket> socket,
                                              const std::string& early, const TunnelLimits& limits,
                                              std::function<void(const Error&)> on_closed);
   virtual ~TunnelClient() = default;
@@ -78,7 +83,8 @@ class TunnelClient {
   virtual void close(std::chrono::milliseconds grace) = 0;
 };
 
-/// The worker's end of one stream.
+/// The worker's end of one stream. As with an HTTP exchange, the first answer counts, a call that
+/// comes too late does nothing, and `collect_body` answers 413 by itself.
 class TunnelExchange {
  public:
   virtual ~TunnelExchange() = default;
@@ -121,7 +127,8 @@ struct TunnelDial {
 
 /// Dials `GET /v1/worker/tunnel` with the upgrade; gives the raw connection and what came after the
 /// 101. Errors: kUnavailable; kUnauthenticated / kPermissionDenied with the controller's reason.
-void dial_tunnel(io::EventLoop& loop, const TunnelDial& dial,
-                 std::function<void(Result<std::shared_ptr<io::Socket>>, std::string early)> on_done);
+void dial_tunnel(
+    io::EventLoop& loop, const TunnelDial& dial,
+    std::function<void(Result<std::shared_ptr<io::Socket>>, std::string early)> on_done);
 
 }  // namespace sandboxkit::net

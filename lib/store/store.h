@@ -150,14 +150,16 @@ class Tx {
   virtual Status remove_worker(const std::string& id) = 0;
 
   /// The tenant rule stands in the table as well: kConflict `foreign_placement` when the worker
-  /// belongs to another tenant; kConflict `name_taken` when the live name exists in the tenant.
+  /// belongs to another tenant or is not there; kConflict `name_taken` when the live name exists
+  /// in the tenant.
   virtual Status insert(const SandboxRow& row) = 0;
   virtual Result<std::optional<SandboxRow>> sandbox(const std::string& tenant,
                                                     const std::string& id) = 0;
   virtual Result<std::optional<SandboxRow>> sandbox_by_name(const std::string& tenant,
                                                             const std::string& name) = 0;
   virtual Result<std::vector<SandboxRow>> sandboxes(const SandboxQuery& query) = 0;
-  /// For reconcile and for worker reports, which are judged by worker and generation.
+  /// Those that have not ended: for reconcile and for worker reports, which are judged by worker
+  /// and generation. A report about any other sandbox is about one that should not run.
   virtual Result<std::vector<SandboxRow>> sandboxes_of_worker(const std::string& worker) = 0;
   virtual Result<std::optional<SandboxRow>> sandbox_of_worker(const std::string& worker,
                                                               const std::string& id) = 0;
@@ -174,7 +176,8 @@ class Tx {
     std::int64_t memory_mb = 0;
   };
   virtual Result<Use> use_of_worker(const std::string& worker) = 0;
-  /// Drops ended rows that ended before `before`.
+  /// Drops rows that ended before `before`, with their deliveries and idempotency keys; at most
+  /// 5,000 a call, because it holds the writer.
   virtual Result<std::int64_t> purge_ended(WallTime before) = 0;
 
   virtual Status insert(const DeliveryRow& row) = 0;

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "sandboxkit/result.h"
+
+#include "docker/engine_client.h"
+#include "io/fd.h"
+
+#include <chrono>
+#include <string>
+
+namespace sandboxkit::docker {
+
+/// One GET over a connection to a helper, which is closed afterwards; whole answer of at most
+/// 4 MiB. The helper is read as strictly as any other peer.
+/// Errors: kDeadlineExceeded, kUnavailable `guest_unavailable`, kTooLarge, or the bad answer's.
+Result<EngineReply> get_from_helper(io::Fd connection, const std::string& path,
+                                    std::chrono::milliseconds timeout);
+
+}  // namespace sandboxkit::docker

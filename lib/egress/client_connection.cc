@@ -1,0 +1,489 @@
+#include "egress/client_connection.h"
+
+#include "base/text.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sandboxkit::egress {
+namespace {
+
+constexpr int kBadRequest = 400;
+constexpr int kTimeout = 408;
+constexpr int kTooMany = 429;
+constexpr int kHeadTooLarge = 431;
+constexpr int kBadGateway = 502;
+constexpr wire::HeadLimits kHeadLimits{.max_bytes = 16 * 1024, .max_fields = 100};
+/// What a client may send ahead of its turn before we stop reading.
+constexpr std::size_t kMaxEarlyBytes = 64 * 1024;
+constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+}  // namespace
+
+std::shared_ptr<ClientConnection> ClientConnection::start(Engine& engine, io::Fd fd,
+                                                          std::function<void()> on_gone) {
+  std::shared_ptr<ClientConnection> self(new ClientConnection(
+      engine, io::Socket::adopt(engine.loop, std::move(fd)), std::move(on_gone)));
+  // The proxy owns the connection; its socket must not.
+  const std::weak_ptr<ClientConnection> weak = self;
+  const auto with = [weak](void (ClientConnection::*member)()) {
+    return [weak, member] {
+      if (const auto alive = weak.lock()) {
+        (alive.get()->*member)();
+      }
+    };
+  };
+  self->client_->start({
+      .on_data =
+          [weak](std::string_view bytes) {
+            if (const auto alive = weak.lock()) {
+              alive->on_client_data(bytes);
+            }
+          },
+      .on_end = with(&ClientConnection::on_client_end),
+      .on_drain =
+          [weak] {
+            if (const auto alive = weak.lock(); alive && alive->upstream_) {
+              alive->upstream_->resume_reading();
+            }
+          },
+      .on_close = [lost = with(&ClientConnection::finish)](const Error&) { lost(); },
+  });
+  return self;
+}
+
+ClientConnection::ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
+                                   std::function<void()> on_gone)
+    : engine_(engine), client_(std::move(client)), on_gone_(std::move(on_gone)) {}
+
+ClientConnection::~ClientConnection() { close(); }
+
+void ClientConnection::on_client_data(std::string_view bytes) {
+  last_activity_ = Steady::now();
+  input_ += bytes;
+  if (phase_ == Phase::kHead) {
+    return read_heads();
+  }
+  if (phase_ == Phase::kExchange) {
+    send_request_body();
+  }
+  if (input_.size() > kMaxEarlyBytes) {
+    client_->pause_reading();
+  }
+}
+
+void ClientConnection::on_client_end() {
+  client_ended_ = true;
+  if (phase_ == Phase::kHead) {
+    return finish();  // Idle, or in the middle of a head that can never be whole.
+  }
+  if (phase_ == Phase::kExchange && request_body_ && !request_body_->done()) {
+    finish();
+  }
+  // Else the answer to what was asked is still delivered.
+}
+
+std::optional<Refusal> ClientConnection::doubt_in_input() {
+  for (; checked_ < input_.size(); ++checked_) {
+    const auto c = static_cast<unsigned char>(input_[checked_]);
+    const bool bare_newline = c == '\n' && (checked_ == 0 || input_[checked_ - 1] != '\r');
+    const bool control = (c < 0x20 && c != '\t' && c != '\r' && c != '\n') || c == 0x7f;
+    // A TLS hello, another protocol, or a line that two readers would end in two places: the
+    // answer need not wait for a blank line that may never come.
+    if (bare_newline || control ||
+        (checked_ == 0 && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z'))) {
+      return Refusal{kBadRequest, "bad_request", "This is an HTTP/1.1 proxy; this was no request."};
+    }
+  }
+  if (input_.size() > kHeadLimits.max_bytes) {
+    return Refusal{kHeadTooLarge, "head_too_large", "The request's head is too large."};
+  }
+  return std::nullopt;
+}
+
+void ClientConnection::read_heads() {
+  while (phase_ == Phase::kHead && !input_.empty()) {
+    const std::size_t end = wire::find_head_end(input_);
+    if (end == 0) {
+      if (!head_began_) {
+        head_began_ = Steady::now();
+      }
+      if (const auto refusal = doubt_in_input()) {
+        refuse(*refusal, false);
+      }
+      return;
+    }
+    const auto head =
+        wire::parse_request_head(std::string_view(input_).substr(0, end), kHeadLimits);
+    input_.erase(0, end);
+    checked_ = 0;
+    head_began_.reset();
+    ++engine_.stats.requests;
+    method_.clear();
+    if (!head) {
+      const bool large = head.error().code == ErrorCode::kTooLarge;
+      return refuse({large ? kHeadTooLarge : kBadRequest, reason_of(head.error()),
+                     "The request cannot be read: " + head.error().message + "."},
+                    false);
+    }
+    on_head(*head);
+  }
+}
+
+void ClientConnection::on_head(const wire::RequestHead& head) {
+  method_ = head.method;
+  if (head.method == "CONNECT") {
+    return on_connect(head);
+  }
+  auto plan = plan_forward(head);
+  if (const auto* refusal = std::get_if<Refusal>(&plan)) {
+    return refuse(*refusal, false);
+  }
+  on_forward(std::get<ForwardRequest>(std::move(plan)));
+}
+
+std::optional<EgressVerdict> ClientConnection::admit(const EgressTarget& target, bool keep_alive) {
+  EgressVerdict verdict = engine_.policy.decide(target);
+  if (!verdict.allowed) {
+    refuse(deny(engine_, target, verdict), keep_alive);
+    return std::nullopt;
+  }
+  if (!counted_ && engine_.upstreams >= engine_.limits.max_upstreams) {
+    refuse({kTooMany, "too_many_connections",
+            "This sandbox has too many connections open; close some and try again."},
+           false);
+    return std::nullopt;
+  }
+  return verdict;
+}
+
+void ClientConnection::on_connect(const wire::RequestHead& head) {
+  const auto target = EgressTarget::from_authority(head.target);
+  if (!target) {
+    return refuse({kBadRequest, "bad_target",
+                   "The request's target cannot be used: " + target.error().message + "."},
+                  false);
+  }
+  // After a refused CONNECT what follows may be the client's early data: not a request to read.
+  if (auto verdict = admit(*target, false)) {
+    request_.reset();
+    drop_upstream();
+    dial(*target, *std::move(verdict));
+  }
+}
+
+void ClientConnection::on_forward(ForwardRequest request) {
+  const bool has_body = request.body.kind != wire::Framing::kNone;
+  // A refused body would have to be read to its end: closing is simpler and says the same.
+  auto verdict = admit(request.target, request.client_keep_alive && !has_body);
+  if (!verdict) {
+    return;
+  }
+  const std::string key = request.target.to_string();
+  // A body can be sent once only, so it gets a connection that cannot turn out to be stale.
+  const bool reusable = upstream_ && upstream_->is_open() && upstream_of_ == key && !has_body;
+  request_.emplace(std::move(request));
+  if (!reusable) {
+    drop_upstream();
+    return dial(request_->target, *std::move(verdict));
+  }
+  reused_ = true;
+  target_ = request_->target;
+  ++engine_.stats.allowed;
+  log_decision(engine_, *target_, true, *verdict, dialled_address_);
+  begin_exchange();
+}
+
+void ClientConnection::dial(const EgressTarget& target, EgressVerdict verdict) {
+  phase_ = Phase::kDialling;
+  target_ = target;
+  reused_ = false;
+  counted_ = true;
+  ++engine_.upstreams;
+  dial_ = Dial::start(engine_, target, std::move(verdict),
+                      [weak = weak_from_this()](Dial::Outcome outcome) {
+                        if (const auto alive = weak.lock()) {
+                          alive->on_dialled(std::move(outcome));
+                        }
+                      });
+}
+
+void ClientConnection::on_dialled(Dial::Outcome outcome) {
+  dial_.reset();
+  if (phase_ != Phase::kDialling) {
+    return;
+  }
+  last_activity_ = Steady::now();
+  if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+    drop_upstream();
+    engine_.stats.failed += refusal->status >= 500 ? 1 : 0;
+    const bool has_body = request_ && request_->body.kind != wire::Framing::kNone;
+    refuse(*refusal, request_ && request_->client_keep_alive && !has_body);
+    return read_heads();
+  }
+  auto& dialled = std::get<Dialled>(outcome);
+  dialled_address_ = dialled.address.to_string();
+  upstream_ = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
+  upstream_of_ = target_->to_string();
+  ++engine_.stats.allowed;
+  log_decision(engine_, *target_, true, dialled.verdict, dialled_address_);
+  if (!request_) {
+    client_->write(kEstablished);
+    return begin_tunnel({});
+  }
+  watch_upstream();
+  begin_exchange();
+}
+
+void ClientConnection::begin_tunnel(std::string early_down) {
+  phase_ = Phase::kTunnel;
+  tunnel_ = Tunnel::start({.client = client_,
+                           .upstream = upstream_,
+                           .client_ended = client_ended_,
+                           .early_up = std::exchange(input_, {}),
+                           .early_down = std::move(early_down)},
+                          [weak = weak_from_this()] {
+                            if (const auto alive = weak.lock()) {
+                              alive->finish();
+                            }
+                          });
+}
+
+void ClientConnection::begin_exchange() {
+  phase_ = Phase::kExchange;
+  request_body_.emplace(request_->body);
+  response_.emplace(ResponseContext{.method = request_->method,
+                                    .client_minor_version = request_->client_minor_version,
+                                    .client_keep_alive = request_->client_keep_alive,
+                                    .websocket = request_->websocket});
+  upstream_->write(request_->head);
+  send_request_body();
+  if (phase_ == Phase::kExchange && client_ended_ && !request_body_->done()) {
+    return finish();
+  }
+  client_->resume_reading();
+}
+
+void ClientConnection::send_request_body() {
+  if (!request_body_ || request_body_->done()) {
+    return;  // What is in the input is the next request.
+  }
+  std::string_view rest = input_;
+  std::string out;
+  const auto status = request_body_->feed(rest, out);
+  engine_.stats.bytes_up += out.size();
+  input_.erase(0, input_.size() - rest.size());
+  if (!status) {
+    // The upstream has a part of a request: it must see it end without being whole.
+    return fail_exchange("bad_request", "The request's body cannot be read.");
+  }
+  upstream_->write(std::move(out));
+  if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
+    client_->pause_reading();
+  }
+}
+
+void ClientConnection::watch_upstream() {
+  const std::weak_ptr<ClientConnection> weak = weak_from_this();
+  upstream_->start({
+      .on_data =
+          [weak](std::string_view bytes) {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_data(bytes);
+            }
+          },
+      .on_end =
+          [weak] {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_end();
+            }
+          },
+      .on_drain =
+          [weak] {
+            if (const auto alive = weak.lock()) {
+              alive->client_->resume_reading();
+            }
+          },
+      .on_close =
+          [weak](const Error&) {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_lost();
+            }
+          },
+  });
+}
+
+void ClientConnection::on_upstream_data(std::string_view bytes) {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();  // It speaks without being asked: not an upstream to use again.
+  }
+  last_activity_ = Steady::now();
+  engine_.stats.bytes_down += bytes.size();
+  std::string out;
+  std::string_view rest = bytes;
+  const bool answered = response_->head_done();
+  if (const auto status = response_->feed(rest, out); !status) {
+    return fail_exchange("bad_response", "The upstream's answer cannot be read without doubt.");
+  }
+  if (response_->upgraded() && !answered) {
+    client_->write(std::move(out));
+    return begin_tunnel(std::string(rest));
+  }
+  client_->write(std::move(out));
+  if (response_->done()) {
+    return finish_exchange(rest.empty());
+  }
+  if (client_->queued_bytes() >= io::Socket::kHighWater) {
+    upstream_->pause_reading();
+  }
+}
+
+void ClientConnection::on_upstream_end() {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();
+  }
+  if (response_->end()) {
+    return finish_exchange(false);
+  }
+  on_upstream_lost();
+}
+
+void ClientConnection::on_upstream_lost() {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();
+  }
+  if (reused_ && response_->status() == 0) {
+    // It closed while idle: the request, which has no body, was not served. Once, on a new one.
+    drop_upstream();
+    const EgressVerdict verdict = engine_.policy.decide(request_->target);
+    return dial(request_->target, verdict);
+  }
+  fail_exchange("upstream_closed", "The upstream closed before its answer was complete.");
+}
+
+void ClientConnection::finish_exchange(bool upstream_is_clean) {
+  const bool request_whole = request_body_->done();
+  const bool keep_client = response_->client_keep_alive() && request_whole && !client_ended_;
+  if (!upstream_is_clean || !request_whole || !response_->upstream_reusable()) {
+    drop_upstream();
+  } else {
+    upstream_->resume_reading();
+  }
+  response_.reset();
+  request_body_.reset();
+  if (!keep_client) {
+    client_->close_after_flush();
+    return finish();
+  }
+  phase_ = Phase::kHead;
+  client_->resume_reading();
+  read_heads();
+}
+
+void ClientConnection::drop_upstream() {
+  if (dial_) {
+    dial_->cancel();
+    dial_.reset();
+  }
+  if (upstream_) {
+    upstream_->close();
+    upstream_.reset();
+  }
+  upstream_of_.clear();
+  if (counted_) {
+    counted_ = false;
+    --engine_.upstreams;
+  }
+}
+
+void ClientConnection::refuse(const Refusal& refusal, bool keep_alive) {
+  const bool with_body = method_ != "HEAD";
+  engine_.stats.refused += refusal.status < 500 && refusal.status != 403 ? 1 : 0;
+  client_->write(refusal_response(refusal, keep_alive && !client_ended_, with_body));
+  if (!keep_alive || client_ended_) {
+    client_->close_after_flush();
+    return finish();
+  }
+  phase_ = Phase::kHead;
+  client_->resume_reading();
+}
+
+void ClientConnection::fail_exchange(const char* reason, const char* message) {
+  const bool nothing_sent = !response_->head_done();
+  drop_upstream();
+  ++engine_.stats.failed;
+  if (nothing_sent) {
+    return refuse({kBadGateway, reason, message}, false);
+  }
+  // The client has a part of an answer: it must see it break, not end.
+  client_->close();
+  finish();
+}
+
+void ClientConnection::sweep(Steady::time_point now) {
+  if (phase_ == Phase::kGone) {
+    return;
+  }
+  if (head_began_ && phase_ == Phase::kHead && now - *head_began_ > engine_.limits.head) {
+    return refuse({kTimeout, "head_timeout", "The request's head did not come in time."}, false);
+  }
+  const auto active = tunnel_ ? tunnel_->last_activity() : last_activity_;
+  if (now - active > engine_.limits.idle || now - born_ > engine_.limits.lifetime) {
+    if (tunnel_) {
+      tunnel_->close();
+    }
+    client_->close();
+    finish();
+  }
+}
+
+void ClientConnection::log_end() {
+  if (!tunnel_) {
+    return;
+  }
+  engine_.stats.bytes_up += tunnel_->bytes_up();
+  engine_.stats.bytes_down += tunnel_->bytes_down();
+  const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Steady::now() - born_);
+  engine_.log.write(json::Object{{"time", to_rfc3339(engine_.clock.now())},
+                                 {"event", "closed"},
+                                 {"host", target_->host()},
+                                 {"port", static_cast<int>(target_->port())},
+                                 {"bytes_up", static_cast<std::int64_t>(tunnel_->bytes_up())},
+                                 {"bytes_down", static_cast<std::int64_t>(tunnel_->bytes_down())},
+                                 {"ms", static_cast<std::int64_t>(lived.count())}});
+}
+
+void ClientConnection::finish() {
+  if (phase_ == Phase::kGone) {
+    return;
+  }
+  log_end();
+  phase_ = Phase::kGone;
+  const auto hold = shared_from_this();
+  if (tunnel_) {
+    // Closed, or writing out by itself what it still holds.
+    upstream_.reset();
+    tunnel_.reset();
+  }
+  drop_upstream();
+  client_->close_after_flush();
+  if (const auto once = std::exchange(on_gone_, nullptr)) {
+    once();
+  }
+}
+
+void ClientConnection::close() {
+  on_gone_ = nullptr;
+  if (phase_ == Phase::kGone) {
+    return;
+  }
+  phase_ = Phase::kGone;
+  if (tunnel_) {
+    tunnel_->close();
+    tunnel_.reset();
+  }
+  drop_upstream();
+  client_->close();
+}
+
+}  // namespace sandboxkit::egress

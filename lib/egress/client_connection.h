@@ -1,0 +1,101 @@
+#pragma once
+
+#include "egress/dialer.h"
+#include "egress/engine.h"
+#include "egress/forward.h"
+#include "egress/tunnel.h"
+#include "io/socket.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sandboxkit::egress {
+
+/// One connection of the sandbox to its proxy: heads are read strictly, every request is judged by
+/// itself, and whatever is in doubt ends the connection.
+///
+/// head -> (refused | dialling) -> exchange -> head ... or tunnel -> gone
+/// Thread-safety: the loop's thread.
+class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+ public:
+  using Steady = std::chrono::steady_clock;
+
+  /// `on_gone` comes once; the caller then lets go of the connection, from the loop.
+  static std::shared_ptr<ClientConnection> start(Engine& engine, io::Fd fd,
+                                                 std::function<void()> on_gone);
+  ~ClientConnection();
+
+  /// Ends what is past its limits.
+  void sweep(Steady::time_point now);
+  /// Drops everything now; no `on_gone`.
+  void close();
+
+ private:
+  enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kTunnel, kGone };
+
+  ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
+                   std::function<void()> on_gone);
+
+  // What the client sends.
+  void on_client_data(std::string_view bytes);
+  void on_client_end();
+  void read_heads();
+  /// A refusal when no head can come of what is buffered.
+  std::optional<Refusal> doubt_in_input();
+  void on_head(const wire::RequestHead& head);
+  void on_connect(const wire::RequestHead& head);
+  void on_forward(ForwardRequest request);
+
+  // Towards the upstream.
+  /// Judges the name; answers and returns false when it is refused.
+  std::optional<EgressVerdict> admit(const EgressTarget& target, bool keep_alive);
+  void dial(const EgressTarget& target, EgressVerdict verdict);
+  void on_dialled(Dial::Outcome outcome);
+  void begin_tunnel(std::string early_down);
+  void begin_exchange();
+  void send_request_body();
+  void watch_upstream();
+  void on_upstream_data(std::string_view bytes);
+  void on_upstream_end();
+  void on_upstream_lost();
+  void finish_exchange(bool upstream_is_clean);
+  void drop_upstream();
+
+  // Ends.
+  void refuse(const Refusal& refusal, bool keep_alive);
+  void fail_exchange(const char* reason, const char* message);
+  void finish();
+  void log_end();
+
+  Engine& engine_;
+  std::shared_ptr<io::Socket> client_;
+  std::function<void()> on_gone_;
+  Phase phase_ = Phase::kHead;
+  const Steady::time_point born_ = Steady::now();
+  Steady::time_point last_activity_ = born_;
+  std::optional<Steady::time_point> head_began_;
+
+  std::string input_;  // bytes of the client that nobody took yet
+  std::size_t checked_ = 0;
+  bool client_ended_ = false;
+
+  std::shared_ptr<Dial> dial_;
+  std::string method_;  // of the request at hand; empty when it could not be read
+  std::optional<EgressTarget> target_;
+  std::optional<ForwardRequest> request_;  // of the exchange; none for a CONNECT
+  std::optional<BodyRelay> request_body_;
+  std::optional<ResponseRelay> response_;
+  std::string dialled_address_;
+
+  std::shared_ptr<io::Socket> upstream_;
+  std::string upstream_of_;  // `host:port` of the upstream
+  bool counted_ = false;     // in engine_.upstreams
+  bool reused_ = false;      // this exchange runs on a connection that served before
+  std::shared_ptr<Tunnel> tunnel_;
+};
+
+}  // namespace sandboxkit::egress

@@ -1,0 +1,150 @@
+#include "egress/config.h"
+
+#include "base/text.h"
+#include "io/fd.h"
+#include "json/reader.h"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace sandboxkit::egress {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 256 * 1024;
+constexpr std::size_t kMaxAddressBytes = 64;
+constexpr std::size_t kMaxDnsServers = 8;
+constexpr std::size_t kMaxHosts = 256;
+constexpr std::size_t kMaxHashBytes = 128;
+constexpr std::uint64_t kMaxPort = 65535;
+
+std::optional<ListenAddress> parse_listen(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  }
+  const auto address = IpAddress::parse(host);
+  const auto port = parse_decimal(text.substr(colon + 1), kMaxPort);
+  if (!address || !port) {
+    return std::nullopt;
+  }
+  return ListenAddress{address->to_string(), static_cast<std::uint16_t>(*port)};
+}
+
+bool is_dns_server(std::string_view text) {
+  return IpAddress::parse(text).has_value() || parse_listen(text).has_value();
+}
+
+/// The name as a target spells it, or nullopt.
+std::optional<std::string> canonical_name(const std::string& name) {
+  const auto target = EgressTarget::from_authority(name + ":443");
+  if (!target || target->address()) {
+    return std::nullopt;
+  }
+  return target->host();
+}
+
+std::map<std::string, IpAddress> read_hosts(json::Reader& reader) {
+  std::map<std::string, IpAddress> out;
+  const auto hosts =
+      reader.optional_string_map("hosts", kMaxHosts, kMaxFileBytes, kMaxAddressBytes);
+  if (!hosts) {
+    return out;
+  }
+  for (const auto& [name, text] : *hosts) {
+    const auto canonical = canonical_name(name);
+    const auto address = IpAddress::parse(text);
+    if (!canonical || !address) {
+      reader.refuse("hosts", quoted(name) +
+                                 " is no name with an address, such as "
+                                 "`packages.example.org`: `192.0.2.7`");
+      return out;
+    }
+    out[*canonical] = *address;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Config> parse_config(std::string_view json) {
+  const auto value = json::parse(json, {.max_bytes = kMaxFileBytes});
+  if (!value) {
+    return value.error();
+  }
+  json::Reader reader(*value, "");
+  const auto listen_text = reader.required_string("listen", kMaxAddressBytes);
+  const auto dns_text = reader.optional_string("dns_listen", kMaxAddressBytes);
+  // One past the policy's own limits, so that the policy's words are the ones that are read.
+  const auto domains = reader.optional_strings("allowed_domains", EgressPolicy::kMaxDomains + 1,
+                                               EgressPolicy::kMaxEntryBytes + 1);
+  const auto networks = reader.optional_strings("allowed_networks", EgressPolicy::kMaxNetworks + 1,
+                                                EgressPolicy::kMaxEntryBytes + 1);
+  const auto servers = reader.optional_strings("dns_servers", kMaxDnsServers, kMaxAddressBytes);
+  auto hosts = read_hosts(reader);
+  auto hash = reader.required_string("policy_hash", kMaxHashBytes);
+  if (auto status = reader.finish(); !status) {
+    return status.error();
+  }
+  const auto fail = [](const char* field, std::string message) {
+    return Error{ErrorCode::kInvalidArgument, std::move(message), {}, field};
+  };
+  if (!domains) {
+    return fail("allowed_domains", "is missing; write `[]` to allow nothing");
+  }
+  const auto listen = parse_listen(listen_text);
+  if (!listen) {
+    return fail("listen", quoted(listen_text) + " is no `address:port`");
+  }
+  const auto dns_listen = dns_text ? parse_listen(*dns_text) : std::nullopt;
+  if (dns_text && !dns_listen) {
+    return fail("dns_listen", quoted(*dns_text) + " is no `address:port`");
+  }
+  for (const std::string& server : servers.value_or(std::vector<std::string>{})) {
+    if (!is_dns_server(server)) {
+      return fail("dns_servers", quoted(server) + " is no `address` or `address:port`");
+    }
+  }
+  auto policy = EgressPolicy::create(*domains, networks.value_or(std::vector<std::string>{}));
+  if (!policy) {
+    return policy.error();
+  }
+  return Config{.listen = *listen,
+                .dns_listen = dns_listen,
+                .policy = *std::move(policy),
+                .dns_servers = servers.value_or(std::vector<std::string>{}),
+                .hosts = std::move(hosts),
+                .policy_hash = std::move(hash)};
+}
+
+Result<Config> load_config(const std::string& path) {
+  const io::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file) {
+    return io::error_from_errno(("open " + quoted(path)).c_str(), errno);
+  }
+  std::string text;
+  std::array<char, 16 * 1024> buffer{};
+  while (text.size() <= kMaxFileBytes) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return io::error_from_errno(("read " + quoted(path)).c_str(), errno);
+    }
+    if (got == 0) {
+      return parse_config(text);
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return Error{ErrorCode::kTooLarge, quoted(path) + " is larger than 256 KiB"};
+}
+
+}  // namespace sandboxkit::egress

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "sandboxkit/egress.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sandboxkit::egress {
+
+struct ListenAddress {
+  std::string address;
+  std::uint16_t port;
+};
+
+/// What one proxy serves: the file `policy.json`, which the host writes before the proxy starts and
+/// which is read once.
+struct Config {
+  ListenAddress listen;
+  std::optional<ListenAddress> dns_listen;
+  EgressPolicy policy;
+  /// Numeric, `address[:port]`; empty means the machine's own (/etc/resolv.conf).
+  std::vector<std::string> dns_servers;
+  /// Names whose address the operator states: not resolved, and free of the refusal of address
+  /// classes. The policy must still allow the name.
+  std::map<std::string, IpAddress> hosts;
+  std::string policy_hash;
+};
+
+/// Strict JSON; `listen`, `allowed_domains` and `policy_hash` must be there: a list that got lost
+/// must not read as any list at all. Errors: kInvalidArgument with the field's path,
+/// `unknown_field`, `invalid_json`.
+Result<Config> parse_config(std::string_view json);
+Result<Config> load_config(const std::string& path);
+
+}  // namespace sandboxkit::egress

@@ -1,0 +1,63 @@
+#include "egress/engine.h"
+
+#include "base/text.h"
+
+#include <utility>
+
+namespace sandboxkit::egress {
+namespace {
+
+constexpr int kForbidden = 403;
+
+const char* name_of(EgressScheme scheme) {
+  return scheme == EgressScheme::kConnect ? "connect" : "http";
+}
+
+std::string explanation(const EgressTarget& target, const EgressVerdict& verdict,
+                        const std::string& address) {
+  const std::string what = quoted(target.to_string());
+  switch (verdict.reason) {
+    case EgressReason::kAllowed:
+      break;  // Never denied with this reason; the words below fit all the same.
+    case EgressReason::kNotInAllowList:
+      return what + " is not on this sandbox's allow-list.";
+    case EgressReason::kPortNotAllowed:
+      return what + " is on this sandbox's allow-list for other ports (" + quoted(verdict.rule) +
+             ") and not for this one.";
+    case EgressReason::kIpLiteral:
+      return what + " is an address; this sandbox may only name hosts.";
+    case EgressReason::kAddressClass:
+      return what + " resolves to " + (address.empty() ? "an address" : quoted(address)) +
+             ", which is internal and not open to this sandbox.";
+  }
+  return what + " is not open to this sandbox.";
+}
+
+}  // namespace
+
+void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
+                  const EgressVerdict& verdict, const std::string& address) {
+  engine.log.write(json::Object{{"time", to_rfc3339(engine.clock.now())},
+                                {"event", "decision"},
+                                {"scheme", name_of(target.scheme())},
+                                {"host", target.host()},
+                                {"port", static_cast<int>(target.port())},
+                                {"decision", allowed ? "allow" : "deny"},
+                                {"reason", sandboxkit::name_of(verdict.reason)},
+                                {"rule", verdict.rule},
+                                {"address", address}});
+}
+
+Refusal deny(Engine& engine, const EgressTarget& target, const EgressVerdict& verdict,
+             const std::string& address) {
+  const char* reason = sandboxkit::name_of(verdict.reason);
+  ++engine.stats.denied;
+  engine.denied.add(target, reason, engine.clock.now());
+  log_decision(engine, target, false, verdict, address);
+  return {kForbidden, reason,
+          explanation(target, verdict, address) +
+              " This is the sandbox's egress policy and no network failure: trying again does not "
+              "help. Its owner can allow more when the next sandbox is created."};
+}
+
+}  // namespace sandboxkit::egress

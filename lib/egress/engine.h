@@ -1,0 +1,72 @@
+#pragma once
+
+#include "sandboxkit/egress.h"
+
+#include "egress/denied_log.h"
+#include "egress/line_log.h"
+#include "egress/resolver.h"
+#include "io/event_loop.h"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace sandboxkit::egress {
+
+/// Limits of one proxy, which serves one sandbox. Tests make them short.
+struct Limits {
+  using Ms = io::EventLoop::Duration;
+  std::size_t max_connections = 512;  ///< Accepted connections; one more is answered 429.
+  std::size_t max_upstreams = 256;    ///< Connections that hold or dial an upstream; then 429.
+  Ms head{10'000};                    ///< From a head's first byte to its last.
+  Ms idle{300'000};                   ///< Without a byte in either direction.
+  Ms lifetime{86'400'000};
+  Ms connect{10'000};  ///< All addresses of a name together, after it is resolved.
+  Ms sweep{1'000};     ///< How often the limits above are looked at.
+};
+
+struct Stats {
+  std::uint64_t connections = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t allowed = 0;
+  std::uint64_t denied = 0;
+  std::uint64_t refused = 0;  ///< Requests that could not be read, and limits.
+  std::uint64_t failed = 0;   ///< Allowed, but the upstream could not be reached.
+  std::uint64_t bytes_up = 0;
+  std::uint64_t bytes_down = 0;
+};
+
+/// What every connection of one proxy shares. Loop's thread only.
+struct Engine {
+  io::EventLoop& loop;
+  const EgressPolicy policy;
+  const std::map<std::string, IpAddress> hosts;  ///< Operator-pinned names.
+  const Limits limits;
+  Resolver& resolver;
+  LineLog& log;
+  Clock& clock;
+  /// Whether an address is this machine's own: never dialled, whatever the policy says.
+  const std::function<bool(const IpAddress&)> is_local;
+  DeniedLog denied{};
+  Stats stats{};
+  std::size_t upstreams = 0;
+};
+
+/// An answer that ends a request without an upstream's word.
+struct Refusal {
+  int status;
+  std::string reason;   ///< Stable name, in the header `X-Sandboxkit-Egress`.
+  std::string message;  ///< For whoever reads the body; one or two sentences.
+};
+
+/// Writes one line to the decision log.
+void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
+                  const EgressVerdict& verdict, const std::string& address);
+/// Counts and logs a denial, and words it for the client.
+Refusal deny(Engine& engine, const EgressTarget& target, const EgressVerdict& verdict,
+             const std::string& address = {});
+
+}  // namespace sandboxkit::egress

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace sandboxkit::egress {
+
+inline constexpr const char* kDefaultConfigDir = "/run/sandboxkit-egress";
+
+/// Exit codes of the sidecar.
+inline constexpr int kExitStopped = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitConfig = 2;  ///< No socket was opened.
+
+/// The whole sidecar: reads `policy.json` in `config_dir`, listens, then dials `egress.sock` there
+/// and answers the host's questions, until SIGTERM or SIGINT. Decisions go to standard output,
+/// problems to standard error. Blocking: until it is stopped. Call it once, before any thread is
+/// started.
+int run_sidecar(const std::string& config_dir);
+
+}  // namespace sandboxkit::egress

@@ -1,0 +1,87 @@
+#include "guest/daemon.h"
+
+#include "guest/guest.h"
+#include "guest/reaper.h"
+#include "io/guest_link.h"
+
+#include <csignal>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace sandboxkit::guest {
+namespace {
+
+constexpr mode_t kUmask = 022;
+
+/// Descriptors 0 to 2 must be somebody's, or a pipe of ours would take their place.
+void open_standard_descriptors() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  ::close(fd);
+}
+
+/// Root in the sandbox must not read our memory or trace us: we hold the way to the host.
+void harden() {
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::umask(kUmask);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGHUP, SIG_IGN);
+}
+
+std::vector<std::string> environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    entries.emplace_back(*entry);
+  }
+  return entries;
+}
+
+io::Fd stop_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGTERM);
+  ::sigaddset(&set, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return io::Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+}
+
+}  // namespace
+
+int run_daemon(const DaemonOptions& options) {
+  open_standard_descriptors();
+  harden();
+  block_child_signals();
+  const io::Fd signals = stop_signals();
+
+  io::EventLoop loop;
+  Guest guest(loop, {.container_env = environment()});
+  loop.add(signals.get(), EPOLLIN, [&](std::uint32_t) {
+    loop.remove(signals.get());
+    guest.stop([&loop] { loop.stop(); });
+  });
+  std::shared_ptr<io::GuestDialer> dialer;
+  if (options.serve_fd >= 0) {
+    guest.serve(io::Fd(options.serve_fd), [&] { guest.stop([&loop] { loop.stop(); }); });
+  } else {
+    dialer = io::GuestDialer::start(loop, options.socket_path, [&guest](io::Fd connection) {
+      guest.serve(std::move(connection));
+    });
+  }
+  loop.run();
+  if (dialer) {
+    dialer->stop();
+  }
+  // The processes of a sandbox end with it; nothing here is worth an orderly end.
+  std::_Exit(EXIT_SUCCESS);
+}
+
+}  // namespace sandboxkit::guest

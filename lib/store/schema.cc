@@ -1,0 +1,175 @@
+#include "store/schema.h"
+
+namespace sandboxkit::store {
+namespace {
+
+// Texts that a trigger raises are the reasons that `error_of` in sqlite.cc hands on.
+constexpr const char* kControllerVersion1 = R"sql(
+CREATE TABLE workspace (
+  id TEXT NOT NULL PRIMARY KEY,
+  name TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  max_sandboxes INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE credential (
+  id TEXT NOT NULL PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('sk', 'jn', 'wk', 'op')),
+  secret_hash TEXT NOT NULL CHECK (secret_hash <> ''),
+  tenant TEXT NOT NULL,
+  role TEXT NOT NULL,
+  name TEXT NOT NULL,
+  worker TEXT NOT NULL,
+  uses_left INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER,
+  last_used INTEGER,
+  revoked INTEGER
+) STRICT;
+CREATE INDEX credential_live ON credential (kind, tenant, created, id) WHERE revoked IS NULL;
+
+CREATE TABLE worker (
+  id TEXT NOT NULL PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('ready', 'cordoned', 'draining')),
+  arch TEXT NOT NULL,
+  engine TEXT NOT NULL,
+  cpu_cores REAL NOT NULL,
+  memory_mb INTEGER NOT NULL,
+  max_sandboxes INTEGER NOT NULL,
+  max_starting INTEGER NOT NULL,
+  capabilities TEXT NOT NULL,
+  runtimes TEXT NOT NULL,
+  labels TEXT NOT NULL,
+  images TEXT NOT NULL,
+  joined INTEGER NOT NULL,
+  last_heartbeat INTEGER
+) STRICT;
+CREATE INDEX worker_tenant ON worker (tenant, id);
+
+-- Whom a worker serves is settled when it joins: changing it would move running sandboxes.
+CREATE TRIGGER worker_keeps_tenant BEFORE UPDATE OF tenant ON worker
+WHEN NEW.tenant <> OLD.tenant
+BEGIN SELECT RAISE(ABORT, 'worker_tenant_fixed'); END;
+
+CREATE TABLE sandbox (
+  id TEXT NOT NULL PRIMARY KEY,
+  tenant TEXT NOT NULL CHECK (tenant <> ''),
+  name TEXT NOT NULL,
+  worker TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  desired TEXT NOT NULL CHECK (desired IN ('running', 'stopped')),
+  state TEXT NOT NULL CHECK (state IN ('pending', 'starting', 'running', 'paused', 'stopping',
+                                       'stopped', 'error', 'lost', 'deleted')),
+  reason TEXT NOT NULL,
+  spec TEXT NOT NULL,
+  spec_hash TEXT NOT NULL,
+  policy_hash TEXT NOT NULL,
+  next_egress TEXT NOT NULL,
+  cpu_cores REAL NOT NULL,
+  memory_mb INTEGER NOT NULL,
+  created_by TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  started INTEGER,
+  ended INTEGER
+) STRICT;
+-- A page of a tenant's list is read in order of ids within one state. What is live is spelled here as
+-- in the queries (kLive in sqlite_tx_sandbox.cc), or they would not find these indexes.
+CREATE INDEX sandbox_list ON sandbox (tenant, state, id);
+CREATE UNIQUE INDEX sandbox_live_name ON sandbox (tenant, name)
+  WHERE name <> '' AND state NOT IN ('stopped', 'error', 'lost', 'deleted');
+CREATE INDEX sandbox_live_tenant ON sandbox (tenant, state)
+  WHERE state NOT IN ('stopped', 'error', 'lost', 'deleted');
+CREATE INDEX sandbox_live_worker ON sandbox (worker, state, cpu_cores, memory_mb)
+  WHERE state NOT IN ('stopped', 'error', 'lost', 'deleted');
+CREATE INDEX sandbox_ended ON sandbox (ended)
+  WHERE state IN ('stopped', 'error', 'lost', 'deleted');
+
+-- The tenant rule, again: whatever the code above forgets, no sandbox is placed on a worker of
+-- another tenant. A worker that is not there serves nobody.
+CREATE TRIGGER sandbox_placed BEFORE INSERT ON sandbox
+WHEN NEW.worker <> '' AND NOT EXISTS (
+  SELECT 1 FROM worker WHERE id = NEW.worker AND (tenant = '' OR tenant = NEW.tenant))
+BEGIN SELECT RAISE(ABORT, 'foreign_placement'); END;
+CREATE TRIGGER sandbox_moved BEFORE UPDATE OF worker, tenant ON sandbox
+WHEN NEW.worker <> '' AND NOT EXISTS (
+  SELECT 1 FROM worker WHERE id = NEW.worker AND (tenant = '' OR tenant = NEW.tenant))
+BEGIN SELECT RAISE(ABORT, 'foreign_placement'); END;
+
+CREATE TABLE delivery (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  worker TEXT NOT NULL,
+  sandbox TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('create', 'remove', 'renew')),
+  state TEXT NOT NULL CHECK (state IN ('queued', 'done', 'failed')),
+  attempts INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  not_before INTEGER NOT NULL
+) STRICT;
+CREATE INDEX delivery_queued ON delivery (worker, seq) WHERE state = 'queued';
+CREATE INDEX delivery_sandbox ON delivery (sandbox);
+
+CREATE TABLE audit (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  time INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  address TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_tenant ON audit (tenant, seq);
+CREATE TRIGGER audit_keeps_rows BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
+CREATE TRIGGER audit_loses_none BEFORE DELETE ON audit
+BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
+
+CREATE TABLE idempotency (
+  tenant TEXT NOT NULL,
+  key TEXT NOT NULL,
+  request_hash TEXT NOT NULL,
+  sandbox TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  PRIMARY KEY (tenant, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_sandbox ON idempotency (sandbox);
+
+-- What belongs to a sandbox goes with its row.
+CREATE TRIGGER sandbox_purged AFTER DELETE ON sandbox
+BEGIN
+  DELETE FROM idempotency WHERE sandbox = OLD.id;
+  DELETE FROM delivery WHERE sandbox = OLD.id;
+END;
+
+CREATE TABLE setting (
+  name TEXT NOT NULL PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr const char* kJournalVersion1 = R"sql(
+CREATE TABLE journal (
+  sandbox TEXT NOT NULL PRIMARY KEY,
+  tenant TEXT NOT NULL CHECK (tenant <> ''),
+  generation INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('creating', 'running', 'removing', 'ended')),
+  reason TEXT NOT NULL,
+  policy_hash TEXT NOT NULL,
+  expires INTEGER NOT NULL,
+  updated INTEGER NOT NULL
+) STRICT;
+)sql";
+
+constexpr const char* kControllerSteps[] = {kControllerVersion1};
+constexpr const char* kJournalSteps[] = {kJournalVersion1};
+
+}  // namespace
+
+const Schema kControllerSchema{.application_id = 0x53424b43, .steps = kControllerSteps};
+const Schema kJournalSchema{.application_id = 0x53424b4a, .steps = kJournalSteps};
+
+}  // namespace sandboxkit::store

@@ -1,0 +1,135 @@
+#include "store/sqlite_tx.h"
+
+#include "base/text.h"
+#include "store/rows.h"
+
+#include <algorithm>
+
+// Workspaces, credentials, workers, audit, settings. Sandboxes and deliveries stand in
+// sqlite_tx_sandbox.cc.
+
+namespace sandboxkit::store {
+namespace {
+
+constexpr std::size_t kMaxPage = 1'000;
+
+/// Success when the statement changed a row.
+Result<bool> changed_one(const Result<std::int64_t>& changed) {
+  return changed ? Result<bool>(*changed > 0) : Result<bool>(changed.error());
+}
+
+Status done(const Result<std::int64_t>& changed) {
+  return changed ? Status() : Status(changed.error());
+}
+
+}  // namespace
+
+Status SqliteTx::insert(const WorkspaceRow& row) { return insert_row(connection_, row); }
+
+Result<std::optional<WorkspaceRow>> SqliteTx::workspace(const std::string& id) {
+  return select_one<WorkspaceRow>(connection_, "WHERE id = ?", id);
+}
+
+Result<std::vector<WorkspaceRow>> SqliteTx::workspaces() {
+  return select_all<WorkspaceRow>(connection_, "ORDER BY id");
+}
+
+Status SqliteTx::insert(const CredentialRow& row) { return insert_row(connection_, row); }
+
+Result<std::optional<CredentialRow>> SqliteTx::credential(const std::string& id) {
+  return select_one<CredentialRow>(connection_, "WHERE id = ?", id);
+}
+
+Result<std::vector<CredentialRow>> SqliteTx::credentials(const std::string& kind,
+                                                         const std::string& tenant) {
+  return select_all<CredentialRow>(
+      connection_, "WHERE kind = ? AND tenant = ? AND revoked IS NULL ORDER BY created, id", kind,
+      tenant);
+}
+
+Result<bool> SqliteTx::revoke_credential(const std::string& kind, const std::string& tenant,
+                                         const std::string& id, WallTime now) {
+  return changed_one(
+      connection_.run("UPDATE credential SET revoked = ? "
+                      "WHERE id = ? AND kind = ? AND tenant = ? AND revoked IS NULL",
+                      now, id, kind, tenant));
+}
+
+Status SqliteTx::touch_credential(const std::string& id, WallTime now) {
+  return done(connection_.run("UPDATE credential SET last_used = ? WHERE id = ?", now, id));
+}
+
+Result<bool> SqliteTx::use_join_token(const std::string& id) {
+  return changed_one(
+      connection_.run("UPDATE credential SET uses_left = uses_left - 1 "
+                      "WHERE id = ? AND kind = 'jn' AND revoked IS NULL AND uses_left > 0",
+                      id));
+}
+
+Status SqliteTx::insert(const WorkerRow& row) { return insert_row(connection_, row); }
+
+Status SqliteTx::update_heartbeat(const WorkerRow& row) {
+  const auto changed = changed_one(connection_.run(
+      "UPDATE worker SET arch = ?, engine = ?, cpu_cores = ?, memory_mb = ?, max_sandboxes = ?, "
+      "max_starting = ?, capabilities = ?, runtimes = ?, labels = ?, images = ?, "
+      "last_heartbeat = ? WHERE id = ?",
+      row.arch, row.engine, row.cpu_cores, row.memory_mb, row.max_sandboxes, row.max_starting,
+      row.capabilities, row.runtimes, row.labels, row.images, row.last_heartbeat, row.id));
+  if (changed && !*changed) {
+    return Error{ErrorCode::kNotFound, "there is no worker " + quoted(row.id), "worker_not_found"};
+  }
+  return changed ? Status() : Status(changed.error());
+}
+
+Result<bool> SqliteTx::set_worker_state(const std::string& id, const std::string& state) {
+  return changed_one(connection_.run("UPDATE worker SET state = ? WHERE id = ?", state, id));
+}
+
+Result<std::optional<WorkerRow>> SqliteTx::worker(const std::string& id) {
+  return select_one<WorkerRow>(connection_, "WHERE id = ?", id);
+}
+
+Result<std::vector<WorkerRow>> SqliteTx::workers(const std::string& tenant, bool unscoped) {
+  // Without `unscoped` the second term asks for the tenant once more.
+  return select_all<WorkerRow>(connection_, "WHERE tenant IN (?, ?) ORDER BY id", tenant,
+                               unscoped ? std::string() : tenant);
+}
+
+Result<std::vector<WorkerRow>> SqliteTx::all_workers() {
+  return select_all<WorkerRow>(connection_, "ORDER BY id");
+}
+
+Status SqliteTx::remove_worker(const std::string& id) {
+  return done(connection_.run("DELETE FROM worker WHERE id = ?", id));
+}
+
+Status SqliteTx::insert(const AuditRow& row) { return insert_row(connection_, row); }
+
+Result<std::vector<AuditRow>> SqliteTx::audit(const std::string& tenant, std::int64_t after,
+                                              std::size_t limit) {
+  return select_all<AuditRow>(connection_, "WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?",
+                              tenant, after, static_cast<std::int64_t>(std::min(limit, kMaxPage)));
+}
+
+Status SqliteTx::insert(const IdempotencyRow& row) { return insert_row(connection_, row); }
+
+Result<std::optional<IdempotencyRow>> SqliteTx::idempotency(const std::string& tenant,
+                                                            const std::string& key) {
+  return select_one<IdempotencyRow>(connection_, "WHERE tenant = ? AND key = ?", tenant, key);
+}
+
+Result<std::string> SqliteTx::setting(const std::string& name) {
+  std::string value;
+  auto status = connection_.each(
+      "SELECT value FROM setting WHERE name = ?", [&](Query& row) { row.read(value); }, name);
+  if (!status) {
+    return status.error();
+  }
+  return value;
+}
+
+Status SqliteTx::set_setting(const std::string& name, const std::string& value) {
+  return done(connection_.run("REPLACE INTO setting (name, value) VALUES (?, ?)", name, value));
+}
+
+}  // namespace sandboxkit::store

@@ -1,0 +1,177 @@
+#include "base/text.h"
+#include "store/rows.h"
+#include "store/sqlite_tx.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace sandboxkit::store {
+namespace {
+
+constexpr std::size_t kMaxPage = 1'000;
+// A purge holds the writer: what is left over goes with the next one.
+constexpr std::int64_t kMaxPurge = 5'000;
+constexpr const char* kNameColumns = "sandbox.tenant, sandbox.name";
+constexpr const char* kLive = "state NOT IN ('stopped', 'error', 'lost', 'deleted')";
+constexpr const char* kEnded = "state IN ('stopped', 'error', 'lost', 'deleted')";
+constexpr const char* kLiveStates[] = {"pending", "starting", "running", "paused", "stopping"};
+constexpr const char* kEndedStates[] = {"stopped", "error", "lost"};
+
+/// The states of a query; "all but deleted" when it names none.
+std::vector<std::string> states_of(const SandboxQuery& query) {
+  if (!query.states.empty()) {
+    return query.states;
+  }
+  std::vector<std::string> states(std::begin(kLiveStates), std::end(kLiveStates));
+  states.insert(states.end(), std::begin(kEndedStates), std::end(kEndedStates));
+  return states;
+}
+
+/// Says which of our rules a row broke, in words for its caller.
+Error explain(const SandboxRow& row, Error error) {
+  if (error.reason == "foreign_placement") {
+    error.message =
+        "worker " + quoted(row.worker) + " does not serve workspace " + quoted(row.tenant);
+  } else if (error.reason == "already_exists" &&
+             error.message.find(kNameColumns) != std::string::npos) {
+    error.reason = "name_taken";
+    error.message = "a sandbox named " + quoted(row.name) + " is alive in this workspace";
+    error.field = "name";
+  }
+  return error;
+}
+
+Status done(const Result<std::int64_t>& changed) {
+  return changed ? Status() : Status(changed.error());
+}
+
+}  // namespace
+
+Status SqliteTx::insert(const SandboxRow& row) {
+  auto status = insert_row(connection_, row);
+  return status ? status : Status(explain(row, status.error()));
+}
+
+Result<std::optional<SandboxRow>> SqliteTx::sandbox(const std::string& tenant,
+                                                    const std::string& id) {
+  return select_one<SandboxRow>(connection_, "WHERE id = ? AND tenant = ?", id, tenant);
+}
+
+Result<std::optional<SandboxRow>> SqliteTx::sandbox_by_name(const std::string& tenant,
+                                                            const std::string& name) {
+  return select_one<SandboxRow>(
+      connection_, std::string("WHERE tenant = ? AND name = ? AND name <> '' AND ") + kLive, tenant,
+      name);
+}
+
+Result<std::vector<SandboxRow>> SqliteTx::sandboxes(const SandboxQuery& query) {
+  // One page of each state straight from the index, then the first of them all: the cost is the
+  // page's and not that of the tenant's whole history.
+  const std::size_t limit = std::min(query.limit, kMaxPage);
+  std::vector<SandboxRow> page;
+  for (const std::string& state : states_of(query)) {
+    auto rows = select_all<SandboxRow>(
+        connection_, "WHERE tenant = ? AND state = ? AND id > ? ORDER BY id LIMIT ?", query.tenant,
+        state, query.after, static_cast<std::int64_t>(limit));
+    if (!rows) {
+      return rows.error();
+    }
+    std::ranges::move(*rows, std::back_inserter(page));
+  }
+  std::ranges::sort(page, {}, &SandboxRow::id);
+  page.erase(std::unique(page.begin(), page.end(),
+                         [](const auto& a, const auto& b) { return a.id == b.id; }),
+             page.end());
+  if (page.size() > limit) {
+    page.resize(limit);
+  }
+  return page;
+}
+
+Result<std::vector<SandboxRow>> SqliteTx::sandboxes_of_worker(const std::string& worker) {
+  return select_all<SandboxRow>(
+      connection_, std::string("WHERE worker = ? AND ") + kLive + " ORDER BY id", worker);
+}
+
+Result<std::optional<SandboxRow>> SqliteTx::sandbox_of_worker(const std::string& worker,
+                                                              const std::string& id) {
+  return select_one<SandboxRow>(connection_, "WHERE id = ? AND worker = ?", id, worker);
+}
+
+Result<bool> SqliteTx::update_sandbox(const SandboxRow& row,
+                                      const std::optional<std::string>& expected_state) {
+  const auto changed = connection_.run(
+      "UPDATE sandbox SET state = ?, desired = ?, reason = ?, expires = ?, started = ?, ended = ?, "
+      "next_egress = ? WHERE id = ? AND tenant = ? AND generation = ? AND (? = '' OR state = ?)",
+      row.state, row.desired, row.reason, row.expires, row.started, row.ended, row.next_egress,
+      row.id, row.tenant, row.generation, expected_state.value_or(""), expected_state.value_or(""));
+  if (!changed) {
+    return explain(row, changed.error());
+  }
+  return *changed > 0;
+}
+
+Result<std::int64_t> SqliteTx::count_live(const std::string& tenant) {
+  std::int64_t count = 0;
+  auto status = connection_.each(
+      std::string("SELECT count(*) FROM sandbox WHERE tenant = ? AND ") + kLive,
+      [&](Query& row) { row.read(count); }, tenant);
+  if (!status) {
+    return status.error();
+  }
+  return count;
+}
+
+Result<Tx::Use> SqliteTx::use_of_worker(const std::string& worker) {
+  Use use;
+  const auto read_use = [&](Query& row) {
+    row.read(use.sandboxes);
+    row.read(use.starting);
+    row.read(use.cpu_cores);
+    row.read(use.memory_mb);
+  };
+  auto status = connection_.each(
+      std::string("SELECT count(*), coalesce(sum(state IN ('pending', 'starting')), 0), "
+                  "total(cpu_cores), coalesce(sum(memory_mb), 0) "
+                  "FROM sandbox WHERE worker = ? AND ") +
+          kLive,
+      read_use, worker);
+  if (!status) {
+    return status.error();
+  }
+  return use;
+}
+
+Result<std::int64_t> SqliteTx::purge_ended(WallTime before) {
+  return connection_.run(
+      std::string("DELETE FROM sandbox WHERE id IN (SELECT id FROM sandbox WHERE ") + kEnded +
+          " AND ended < ? ORDER BY ended LIMIT ?)",
+      before, kMaxPurge);
+}
+
+Status SqliteTx::insert(const DeliveryRow& row) { return insert_row(connection_, row); }
+
+Result<std::vector<DeliveryRow>> SqliteTx::due_deliveries(const std::string& worker, WallTime now,
+                                                          std::size_t limit) {
+  return select_all<DeliveryRow>(
+      connection_, "WHERE worker = ? AND state = 'queued' AND not_before <= ? ORDER BY seq LIMIT ?",
+      worker, now, static_cast<std::int64_t>(std::min(limit, kMaxPage)));
+}
+
+Status SqliteTx::finish_delivery(std::int64_t seq, const std::string& state) {
+  return done(connection_.run("UPDATE delivery SET state = ? WHERE seq = ?", state, seq));
+}
+
+Status SqliteTx::retry_delivery(std::int64_t seq, WallTime not_before) {
+  return done(
+      connection_.run("UPDATE delivery SET attempts = attempts + 1, not_before = ? "
+                      "WHERE seq = ? AND state = 'queued'",
+                      not_before, seq));
+}
+
+Status SqliteTx::drop_deliveries(const std::string& sandbox) {
+  return done(
+      connection_.run("DELETE FROM delivery WHERE sandbox = ? AND state = 'queued'", sandbox));
+}
+
+}  // namespace sandboxkit::store

@@ -1,0 +1,79 @@
+#pragma once
+
+#include "sandboxkit/docker_driver.h"
+
+#include "docker/engine_client.h"
+#include "docker/labels.h"
+#include "json/value.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sandboxkit::test {
+
+/// Where the tests' programs lie; set by main().
+struct Programs {
+  std::string stub;
+  std::string guest;   ///< Empty: not built.
+  std::string egress;  ///< Empty: not built.
+  std::string engine_socket;
+};
+Programs& programs();
+
+/// The small image of the tests, made once a run: busybox with its applets, a /tmp, users.
+const std::string& test_image();
+
+/// A worker of its own on the real engine. Everything that it made is gone after it.
+class House {
+ public:
+  struct Options {
+    bool real_helpers = false;
+    std::vector<std::string> hosts{};
+    std::chrono::milliseconds create_timeout{60'000};
+  };
+  House() : House(Options{}) {}
+  explicit House(Options options);
+  ~House();
+  House(const House&) = delete;
+  House& operator=(const House&) = delete;
+
+  DockerDriver& driver() { return *driver_; }
+  docker::EngineClient& engine() { return *engine_; }
+  const DockerDriverConfig& config() const { return config_; }
+  docker::Owner owner() const { return {config_.controller, config_.worker}; }
+
+  /// Ends the driver and starts a new one, as a worker that was restarted.
+  void restart_driver();
+  void stop_driver() { driver_.reset(); }
+
+  SandboxOrder walled(const std::vector<std::string>& domains = {}) const;
+  SandboxOrder unwalled() const;
+
+  /// What the sandbox's command wrote, and its exit code.
+  struct Output {
+    std::int64_t exit_code = -1;
+    std::string text{};
+  };
+  Output exec(const SandboxId& sandbox, const std::vector<std::string>& command);
+  Output shell(const SandboxId& sandbox, const std::string& script);
+
+  /// `container sbx-..., network sbx-..., folder ...`: what of sandboxes exists; empty: nothing.
+  std::string leftovers();
+  json::Value inspect(const std::string& container);
+  std::string container_id(const SandboxId& sandbox, docker::Role role);
+
+ private:
+  void remove_all();
+
+  std::string folder_;
+  DockerDriverConfig config_;
+  std::unique_ptr<docker::EngineClient> engine_;
+  std::unique_ptr<DockerDriver> driver_;
+};
+
+/// Waits for a fact, never for a time.
+bool becomes_true(const std::function<bool()>& fact, std::chrono::seconds limit);
+
+}  // namespace sandboxkit::test
