@@ -135,6 +135,7 @@ void ServerConnection::refuse(int status, std::string_view error, std::string_vi
 }
 
 void ServerConnection::end_in_order() {
+  const auto self = shared_from_this();  // The socket's handlers may be the last owners.
   socket_->close_after_flush();
   finished();
 }
@@ -186,6 +187,7 @@ void ServerConnection::abort(bool reset) {
   if (over_) {
     return;
   }
+  const auto self = shared_from_this();
   if (reset) {
     const linger at_once{1, 0};
     ::setsockopt(socket_->fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
