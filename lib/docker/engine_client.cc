@@ -171,6 +171,11 @@ void set_common(CURL* easy, Transfer& transfer, char* error_text) {
 /// Method and body; returns the header list, which must live as long as the request.
 std::unique_ptr<curl_slist, ListDeleter> set_request(CURL* easy, Transfer& transfer) {
   const EngineCall& call = *transfer.call;
+  if (call.method != "GET") {
+    // On a kept connection libcurl sends a request again when no answer came: one that changes
+    // something would happen twice.
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
+  }
   curl_slist* headers = curl_slist_append(nullptr, "Expect:");
   if (call.upload) {
     headers = curl_slist_append(headers, "Content-Type: application/x-tar");

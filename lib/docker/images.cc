@@ -89,12 +89,15 @@ Status import_stream(EngineClient& engine, const std::string& image,
   if (!reply) {
     return reply.error();
   }
-  if (reply->status != 200) {
-    return error_of_reply(call, *reply);
+  std::string problem = error_in_progress(reply->body);
+  ErrorCode code = ErrorCode::kInvalidArgument;
+  if (problem.empty() && reply->status != 200) {
+    const Error refused = error_of_reply(call, *reply);
+    code = refused.code;
+    problem = refused.message;
   }
-  if (const std::string problem = error_in_progress(reply->body); !problem.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the engine could not import " + quoted(image) + ": " + problem};
+  if (!problem.empty()) {
+    return Error{code, "the engine could not import " + quoted(image) + ": " + problem};
   }
   return {};
 }

@@ -123,6 +123,12 @@ House::House(Options options)
   auto engine = docker::EngineClient::connect(config_.engine_socket, config_.call_timeout);
   REQUIRE(engine);
   engine_ = std::move(*engine);
+  if (options.judge) {
+    std::filesystem::create_directories(folder_);
+    config_.engine_socket = folder_ + "/engine.sock";
+    proxy_ = std::make_unique<EngineProxy>(config_.engine_socket, programs().engine_socket,
+                                           std::move(options.judge));
+  }
   restart_driver();
 }
 
@@ -218,6 +224,11 @@ json::Value House::inspect(const std::string& container) {
   auto answer = engine_->get("/containers/" + container + "/json");
   REQUIRE(answer);
   return std::move(*answer);
+}
+
+void House::meddle(const std::string& method, const std::string& target, const std::string& body) {
+  const auto answer = engine_->call({.method = method, .target = target, .body = body});
+  REQUIRE_MESSAGE(answer.has_value(), problem(answer));
 }
 
 std::string House::container_id(const SandboxId& sandbox, docker::Role role) {

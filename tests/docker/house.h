@@ -5,6 +5,7 @@
 #include "docker/engine_client.h"
 #include "docker/labels.h"
 #include "json/value.h"
+#include "tests/docker/engine_proxy.h"
 
 #include <functional>
 #include <memory>
@@ -32,6 +33,8 @@ class House {
     bool real_helpers = false;
     std::vector<std::string> hosts{};
     std::chrono::milliseconds create_timeout{60'000};
+    /// Puts a proxy between the driver (not the test) and the engine.
+    EngineProxy::Judge judge{};
   };
   House() : House(Options{}) {}
   explicit House(Options options);
@@ -41,6 +44,7 @@ class House {
 
   DockerDriver& driver() { return *driver_; }
   docker::EngineClient& engine() { return *engine_; }
+  EngineProxy& proxy() { return *proxy_; }
   const DockerDriverConfig& config() const { return config_; }
   docker::Owner owner() const { return {config_.controller, config_.worker}; }
 
@@ -62,6 +66,8 @@ class House {
   /// `container sbx-..., network sbx-..., folder ...`: what of sandboxes exists; empty: nothing.
   std::string leftovers();
   json::Value inspect(const std::string& container);
+  /// Calls the engine past the driver: what somebody else does to our objects.
+  void meddle(const std::string& method, const std::string& target, const std::string& body = "");
   std::string container_id(const SandboxId& sandbox, docker::Role role);
 
  private:
@@ -70,8 +76,15 @@ class House {
   std::string folder_;
   DockerDriverConfig config_;
   std::unique_ptr<docker::EngineClient> engine_;
+  std::unique_ptr<EngineProxy> proxy_;
   std::unique_ptr<DockerDriver> driver_;
 };
+
+/// The error's message, or nothing: reads well in a failed CHECK.
+template <typename T>
+std::string problem(const Result<T>& result) {
+  return result ? "" : result.error().message;
+}
 
 /// Waits for a fact, never for a time.
 bool becomes_true(const std::function<bool()>& fact, std::chrono::seconds limit);
