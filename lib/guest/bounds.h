@@ -41,6 +41,7 @@ inline constexpr std::chrono::milliseconds kPortConnectTimeout{5'000};
 /// A terminal's last bytes pass through a kernel work queue; its end comes within this.
 inline constexpr std::chrono::milliseconds kTerminalDrain{500};
 inline constexpr std::chrono::milliseconds kStopGrace{1'000};
+inline constexpr std::chrono::milliseconds kStopCheck{20};
 
 inline constexpr const char* kDefaultPath =
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

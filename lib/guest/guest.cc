@@ -15,6 +15,7 @@
 #include "guest/settings.h"
 #include "io/http_server.h"
 
+#include <cerrno>
 #include <csignal>
 
 #include <unistd.h>
@@ -37,7 +38,7 @@ Error bad_target(const Error& error, const std::string& raw) {
 
 }  // namespace
 
-struct Guest::Impl {
+struct Guest::Impl : std::enable_shared_from_this<Impl> {
   Impl(io::EventLoop& event_loop, GuestOptions options)
       : loop(event_loop),
         reaper(loop),
@@ -51,6 +52,8 @@ struct Guest::Impl {
   void route_rpc(const Exchange& exchange, std::string_view path);
   void init(const Exchange& exchange);
   bool only(io::HttpExchange& exchange, const char* method) const;
+  void signal_everybody(int number);
+  void wait_for_everybody(std::chrono::milliseconds left, std::function<void()> on_stopped);
 
   io::EventLoop& loop;
   Reaper reaper;
@@ -60,6 +63,35 @@ struct Guest::Impl {
   std::size_t connections = 0;
   bool stopping = false;
 };
+
+/// Everybody in the sandbox for PID 1; a guest that is not PID 1 ends what it started, nobody else.
+void Guest::Impl::signal_everybody(int number) {
+  if (::getpid() == 1) {
+    ::kill(-1, number);
+    return;
+  }
+  for (const auto& process : table.running()) {
+    if (number == SIGKILL) {
+      process->kill_session();
+    } else {
+      [[maybe_unused]] const Status asked = process->signal(number);
+    }
+  }
+}
+
+void Guest::Impl::wait_for_everybody(std::chrono::milliseconds left,
+                                     std::function<void()> on_stopped) {
+  const bool empty =
+      ::getpid() == 1 ? ::kill(-1, 0) != 0 && errno == ESRCH : table.running().empty();
+  if (empty || left.count() <= 0) {
+    signal_everybody(SIGKILL);
+    on_stopped();
+    return;
+  }
+  loop.run_after(kStopCheck, [impl = shared_from_this(), left, on_stopped = std::move(on_stopped)] {
+    impl->wait_for_everybody(left - kStopCheck, on_stopped);
+  });
+}
 
 bool Guest::Impl::only(io::HttpExchange& exchange, const char* method) const {
   if (exchange.request().method == method) {
@@ -159,7 +191,7 @@ void Guest::Impl::route(const Exchange& exchange) {
 }
 
 Guest::Guest(io::EventLoop& loop, GuestOptions options)
-    : impl_(std::make_unique<Impl>(loop, std::move(options))) {}
+    : impl_(std::make_shared<Impl>(loop, std::move(options))) {}
 
 Guest::~Guest() = default;
 
@@ -172,8 +204,8 @@ void Guest::serve(io::Fd connection, std::function<void()> on_closed) {
   ++impl_->connections;
   io::serve_http(
       impl_->loop, std::move(connection), {},
-      [impl = impl_.get()](const Exchange& exchange) { impl->route(exchange); },
-      [impl = impl_.get(), on_closed = std::move(on_closed)] {
+      [impl = impl_](const Exchange& exchange) { impl->route(exchange); },
+      [impl = impl_, on_closed = std::move(on_closed)] {
         --impl->connections;
         if (on_closed) {
           on_closed();
@@ -183,26 +215,8 @@ void Guest::serve(io::Fd connection, std::function<void()> on_closed) {
 
 void Guest::stop(std::function<void()> on_stopped) {
   impl_->stopping = true;
-  const bool init = ::getpid() == 1;
-  // Everybody in the sandbox for PID 1; a guest that is not PID 1 ends what it started, nobody
-  // else.
-  if (init) {
-    ::kill(-1, SIGTERM);
-  } else {
-    for (const auto& process : impl_->table.running()) {
-      [[maybe_unused]] const Status asked = process->signal(SIGTERM);
-    }
-  }
-  const auto last = [impl = impl_.get(), init, on_stopped = std::move(on_stopped)] {
-    if (init) {
-      ::kill(-1, SIGKILL);
-    } else {
-      impl->table.kill_all();
-    }
-    on_stopped();
-  };
-  impl_->loop.run_after(
-      impl_->table.running().empty() && !init ? std::chrono::milliseconds(0) : kStopGrace, last);
+  impl_->signal_everybody(SIGTERM);
+  impl_->wait_for_everybody(kStopGrace, std::move(on_stopped));
 }
 
 }  // namespace sandboxkit::guest

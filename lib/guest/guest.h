@@ -20,7 +20,7 @@ struct GuestOptions {
 /// that the worker hands over, starts processes, and waits for every child.
 ///
 /// SIGCHLD must be blocked in all threads before it is made. Thread-safety: the loop's thread.
-/// Ownership: connections and calls end before it is destroyed (`stop`, then the loop's end).
+/// Ownership: what its connections need lives until the last of them ends; the loop outlives both.
 class Guest {
  public:
   Guest(io::EventLoop& loop, GuestOptions options);
@@ -36,7 +36,7 @@ class Guest {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // shared with the connections that it serves
 };
 
 }  // namespace sandboxkit::guest

@@ -197,6 +197,7 @@ void ServerConnection::abort(bool reset) {
 }
 
 std::shared_ptr<Socket> ServerConnection::hand_over(std::string& early) {
+  const auto self = shared_from_this();
   early = std::exchange(input_, {});
   finished();
   socket_->set_handlers({});
