@@ -37,6 +37,10 @@ class DialImpl final : public Dial, public std::enable_shared_from_this<DialImpl
     if (const auto pinned = engine_.hosts.find(target_.host()); pinned != engine_.hosts.end()) {
       return judge({pinned->second}, true);
     }
+    if (!engine_.lookups.take(engine_.limits.max_lookups_per_minute, Steady::now())) {
+      return refuse_later({kTooMany, "too_many_lookups",
+                           "This sandbox looks up too many names; try again in a minute."});
+    }
     engine_.resolver.resolve(target_.host(), [self = shared_from_this()](auto answer) {
       self->on_resolved(std::move(answer));
     });

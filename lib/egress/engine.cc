@@ -35,6 +35,18 @@ std::string explanation(const EgressTarget& target, const EgressVerdict& verdict
 
 }  // namespace
 
+bool LookupRate::take(std::size_t per_minute, std::chrono::steady_clock::time_point now) {
+  if (now - began >= std::chrono::minutes(1)) {
+    began = now;
+    used = 0;
+  }
+  if (used >= per_minute) {
+    return false;
+  }
+  ++used;
+  return true;
+}
+
 void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
                   const EgressVerdict& verdict, const std::string& address) {
   engine.log.write(json::Object{{"time", to_rfc3339(engine.clock.now())},

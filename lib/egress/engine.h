@@ -21,9 +21,13 @@ struct Limits {
   using Ms = io::EventLoop::Duration;
   std::size_t max_connections = 512;  ///< Accepted connections; one more is answered 429.
   std::size_t max_upstreams = 256;    ///< Connections that hold or dial an upstream; then 429.
-  Ms head{10'000};                    ///< From a head's first byte to its last.
-  Ms idle{300'000};                   ///< Without a byte in either direction.
+  /// Names that are looked up; then 429. Under a `*.` entry a name may carry data to the servers of
+  /// that domain: this bounds how fast.
+  std::size_t max_lookups_per_minute = 1200;
+  Ms head{10'000};   ///< From a head's first byte to its last.
+  Ms idle{300'000};  ///< Without a byte in either direction.
   Ms lifetime{86'400'000};
+  Ms resolve{5'000};
   Ms connect{10'000};  ///< All addresses of a name together, after it is resolved.
   Ms sweep{1'000};     ///< How often the limits above are looked at.
 };
@@ -37,6 +41,14 @@ struct Stats {
   std::uint64_t failed = 0;   ///< Allowed, but the upstream could not be reached.
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
+};
+
+/// Look-ups in the minute that runs.
+struct LookupRate {
+  std::chrono::steady_clock::time_point began{};
+  std::size_t used = 0;
+  /// Counts one more, unless the minute's share is used up.
+  bool take(std::size_t per_minute, std::chrono::steady_clock::time_point now);
 };
 
 /// What every connection of one proxy shares. Loop's thread only.
@@ -53,6 +65,7 @@ struct Engine {
   DeniedLog denied{};
   Stats stats{};
   std::size_t upstreams = 0;
+  LookupRate lookups{};
 };
 
 /// An answer that ends a request without an upstream's word.

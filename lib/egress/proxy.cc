@@ -141,7 +141,7 @@ class ProxyImpl final : public Proxy {
 }  // namespace
 
 Result<std::unique_ptr<Proxy>> Proxy::start(const Config& config, ProxyParts parts) {
-  auto resolver = Resolver::create(parts.loop, config.dns_servers);
+  auto resolver = Resolver::create(parts.loop, config.dns_servers, parts.limits.resolve);
   if (!resolver) {
     return std::move(resolver).error();
   }

@@ -12,8 +12,8 @@
 namespace sandboxkit::egress {
 namespace {
 
-// Two rounds, 1.5 s and then 3 s: c-ares has given up before our own limit ends the call.
-constexpr int kTryMs = 1'500;
+// Two rounds, the second twice as long: c-ares has given up before our own limit ends the call.
+constexpr double kFirstTry = 0.3;
 constexpr int kTries = 2;
 constexpr int kEdnsBytes = 1'232;
 
@@ -73,7 +73,8 @@ Result<Resolver::Addresses> parse_v6(const unsigned char* answer, int length,
 
 class AresResolver final : public Resolver {
  public:
-  explicit AresResolver(io::EventLoop& loop) : loop_(loop) {}
+  AresResolver(io::EventLoop& loop, io::EventLoop::Duration timeout)
+      : loop_(loop), timeout_(timeout) {}
 
   ~AresResolver() override {
     loop_.cancel(timer_);
@@ -87,7 +88,7 @@ class AresResolver final : public Resolver {
     static const Library kLibrary;
     ares_options options{};
     options.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS;
-    options.timeout = kTryMs;
+    options.timeout = static_cast<int>(kFirstTry * static_cast<double>(timeout_.count()));
     options.tries = kTries;
     options.ednspsz = kEdnsBytes;
     options.sock_state_cb = &AresResolver::on_socket_state;
@@ -119,7 +120,7 @@ class AresResolver final : public Resolver {
     ++pending_;
     auto* query = new Query{*this, name, std::make_shared<Answer>(std::move(callback)), true};
     query->answer->timer = loop_.run_after(
-        kTimeout, [answer = query->answer, name] { answer->give(error_of(ARES_ETIMEOUT, name)); });
+        timeout_, [answer = query->answer, name] { answer->give(error_of(ARES_ETIMEOUT, name)); });
     send(query);
   }
 
@@ -232,6 +233,7 @@ class AresResolver final : public Resolver {
   }
 
   io::EventLoop& loop_;
+  const io::EventLoop::Duration timeout_;
   ares_channel channel_ = nullptr;
   std::vector<ares_socket_t> watched_;
   std::size_t pending_ = 0;
@@ -244,8 +246,9 @@ class AresResolver final : public Resolver {
 }  // namespace
 
 Result<std::unique_ptr<Resolver>> Resolver::create(io::EventLoop& loop,
-                                                   const std::vector<std::string>& servers) {
-  auto resolver = std::make_unique<AresResolver>(loop);
+                                                   const std::vector<std::string>& servers,
+                                                   io::EventLoop::Duration timeout) {
+  auto resolver = std::make_unique<AresResolver>(loop, timeout);
   if (auto status = resolver->open(servers); !status) {
     return status.error();
   }

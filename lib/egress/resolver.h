@@ -18,18 +18,19 @@ class Resolver {
  public:
   static constexpr std::size_t kMaxAnswers = 64;
   static constexpr std::size_t kMaxPending = 512;
-  static constexpr io::EventLoop::Duration kTimeout{5'000};
 
   using Addresses = std::vector<IpAddress>;
   using Callback = std::function<void(Result<Addresses>)>;
 
-  /// `servers`: numeric, `address[:port]`; empty means /etc/resolv.conf.
+  /// `servers`: numeric, `address[:port]`; empty means /etc/resolv.conf. `timeout` is for one call,
+  /// both of its queries and all tries together.
   /// Errors: kUnavailable when the resolver cannot be set up.
   static Result<std::unique_ptr<Resolver>> create(io::EventLoop& loop,
-                                                  const std::vector<std::string>& servers);
+                                                  const std::vector<std::string>& servers,
+                                                  io::EventLoop::Duration timeout);
   virtual ~Resolver() = default;
 
-  /// Calls back once, from the loop, at most `kTimeout` later. Errors: kNotFound (no such name, or
+  /// Calls back once, from the loop, at most `timeout` later. Errors: kNotFound (no such name, or
   /// no address), kDeadlineExceeded, kUnavailable (the servers failed), kResourceExhausted.
   virtual void resolve(const std::string& name, Callback callback) = 0;
 };

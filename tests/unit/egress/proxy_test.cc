@@ -292,7 +292,6 @@ TEST_CASE("a websocket passes as a byte pipe after its 101, h2c does not pass") 
 }
 
 TEST_CASE("a kept upstream that was closed meanwhile is dialled again, once") {
-  auto count = std::make_shared<int>(0);
   World world(ok_world([](const std::string& received) -> Reply {
     return {mirror_head(received).bytes, true};  // says keep-alive, and closes
   }));
@@ -347,7 +346,6 @@ TEST_CASE("an idle tunnel and a tunnel past its life are ended, a busy one is no
       break;
     }
   }
-  CHECK(rounds > 0);
   CHECK(rounds < 100'000);
 }
 
@@ -398,12 +396,7 @@ TEST_CASE("decisions stand in the log, one JSON line each") {
     client.shutdown_write();
     client.read_all();
   }
-  std::string log;
-  for (int i = 0; i < 200 && !has(log, "\"closed\""); ++i) {
-    world.stats();  // a turn of the loop
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    log += world.log();
-  }
+  const std::string log = world.log_until("\"closed\"");
   CAPTURE(log);
   CHECK(has(log, R"("host":"ok.test","port":)" + world.up() +
                      R"(,"decision":"allow","reason":"allowed","rule":"ok.test:)" + world.up() +

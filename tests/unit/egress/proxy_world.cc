@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -21,7 +22,7 @@
 namespace sandboxkit::egress::test {
 namespace {
 
-constexpr time_t kClientSeconds = 5;
+constexpr int kClientSeconds = 5;
 
 std::vector<std::string> with_port(std::vector<std::string> entries, const std::string& port) {
   for (std::string& entry : entries) {
@@ -182,10 +183,15 @@ std::string World::stats() {
   return on_loop([this] { return json::dump(proxy_->stats()); });
 }
 
-std::string World::log() {
+std::string World::log_until(std::string_view text) {
   std::string out;
   std::array<char, 65536> buffer{};
-  for (ssize_t got = 0; (got = ::read(log_read_.get(), buffer.data(), buffer.size())) > 0;) {
+  pollfd entry{log_read_.get(), POLLIN, 0};
+  while (out.find(text) == std::string::npos && ::poll(&entry, 1, kClientSeconds * 1000) == 1) {
+    const ssize_t got = ::read(log_read_.get(), buffer.data(), buffer.size());
+    if (got <= 0) {
+      break;
+    }
     out.append(buffer.data(), static_cast<std::size_t>(got));
   }
   return out;

@@ -61,8 +61,8 @@ class World {
   /// JSON text, read on the proxy's thread.
   std::string denied();
   std::string stats();
-  /// What was written to the decision log so far.
-  std::string log();
+  /// Reads the decision log until `text` stands in it, for at most five seconds.
+  std::string log_until(std::string_view text);
 
  private:
   void on_upstream(io::Fd fd);
