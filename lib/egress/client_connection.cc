@@ -12,11 +12,9 @@ constexpr int kBadRequest = 400;
 constexpr int kTimeout = 408;
 constexpr int kTooMany = 429;
 constexpr int kHeadTooLarge = 431;
-constexpr int kBadGateway = 502;
 constexpr wire::HeadLimits kHeadLimits{.max_bytes = 16 * 1024, .max_fields = 100};
 /// What a client may send ahead of its turn before we stop reading.
 constexpr std::size_t kMaxEarlyBytes = 64 * 1024;
-constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 }  // namespace
 
@@ -41,12 +39,7 @@ std::shared_ptr<ClientConnection> ClientConnection::start(Engine& engine, io::Fd
             }
           },
       .on_end = with(&ClientConnection::on_client_end),
-      .on_drain =
-          [weak] {
-            if (const auto alive = weak.lock(); alive && alive->upstream_) {
-              alive->upstream_->resume_reading();
-            }
-          },
+      .on_drain = with(&ClientConnection::on_client_drained),
       .on_close = [lost = with(&ClientConnection::finish)](const Error&) { lost(); },
   });
   return self;
@@ -72,10 +65,20 @@ void ClientConnection::on_client_data(std::string_view bytes) {
   }
 }
 
+void ClientConnection::on_client_drained() {
+  if (upstream_) {
+    upstream_->resume_reading();
+  }
+  if (phase_ == Phase::kHead) {
+    client_->resume_reading();
+    read_heads();
+  }
+}
+
 void ClientConnection::on_client_end() {
   client_ended_ = true;
   if (phase_ == Phase::kHead) {
-    return finish();  // Idle, or in the middle of a head that can never be whole.
+    return read_heads();
   }
   if (phase_ == Phase::kExchange && request_body_ && !request_body_->done()) {
     finish();
@@ -103,15 +106,19 @@ std::optional<Refusal> ClientConnection::doubt_in_input() {
 
 void ClientConnection::read_heads() {
   while (phase_ == Phase::kHead && !input_.empty()) {
+    if (client_->queued_bytes() >= io::Socket::kHighWater) {
+      // It asks and does not read: it is served on when it took what it asked for.
+      return client_->pause_reading();
+    }
     const std::size_t end = wire::find_head_end(input_);
     if (end == 0) {
       if (!head_began_) {
         head_began_ = Steady::now();
       }
       if (const auto refusal = doubt_in_input()) {
-        refuse(*refusal, false);
+        return refuse(*refusal, false);
       }
-      return;
+      break;
     }
     const auto head =
         wire::parse_request_head(std::string_view(input_).substr(0, end), kHeadLimits);
@@ -127,6 +134,9 @@ void ClientConnection::read_heads() {
                     false);
     }
     on_head(*head);
+  }
+  if (phase_ == Phase::kHead && client_ended_) {
+    finish();  // All is answered, or a head is left that can never be whole.
   }
 }
 
@@ -194,230 +204,16 @@ void ClientConnection::on_forward(ForwardRequest request) {
   begin_exchange();
 }
 
-void ClientConnection::dial(const EgressTarget& target, EgressVerdict verdict) {
-  phase_ = Phase::kDialling;
-  target_ = target;
-  reused_ = false;
-  counted_ = true;
-  ++engine_.upstreams;
-  dial_ = Dial::start(engine_, target, std::move(verdict),
-                      [weak = weak_from_this()](Dial::Outcome outcome) {
-                        if (const auto alive = weak.lock()) {
-                          alive->on_dialled(std::move(outcome));
-                        }
-                      });
-}
-
-void ClientConnection::on_dialled(Dial::Outcome outcome) {
-  dial_.reset();
-  if (phase_ != Phase::kDialling) {
-    return;
-  }
-  last_activity_ = Steady::now();
-  if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
-    drop_upstream();
-    engine_.stats.failed += refusal->status >= 500 ? 1 : 0;
-    const bool has_body = request_ && request_->body.kind != wire::Framing::kNone;
-    refuse(*refusal, request_ && request_->client_keep_alive && !has_body);
-    return read_heads();
-  }
-  auto& dialled = std::get<Dialled>(outcome);
-  dialled_address_ = dialled.address.to_string();
-  upstream_ = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
-  upstream_of_ = target_->to_string();
-  ++engine_.stats.allowed;
-  log_decision(engine_, *target_, true, dialled.verdict, dialled_address_);
-  if (!request_) {
-    client_->write(kEstablished);
-    return begin_tunnel({});
-  }
-  watch_upstream();
-  begin_exchange();
-}
-
-void ClientConnection::begin_tunnel(std::string early_down) {
-  phase_ = Phase::kTunnel;
-  tunnel_ = Tunnel::start({.client = client_,
-                           .upstream = upstream_,
-                           .client_ended = client_ended_,
-                           .early_up = std::exchange(input_, {}),
-                           .early_down = std::move(early_down)},
-                          [weak = weak_from_this()] {
-                            if (const auto alive = weak.lock()) {
-                              alive->finish();
-                            }
-                          });
-}
-
-void ClientConnection::begin_exchange() {
-  phase_ = Phase::kExchange;
-  request_body_.emplace(request_->body);
-  response_.emplace(ResponseContext{.method = request_->method,
-                                    .client_minor_version = request_->client_minor_version,
-                                    .client_keep_alive = request_->client_keep_alive,
-                                    .websocket = request_->websocket});
-  upstream_->write(request_->head);
-  send_request_body();
-  if (phase_ == Phase::kExchange && client_ended_ && !request_body_->done()) {
-    return finish();
-  }
-  client_->resume_reading();
-}
-
-void ClientConnection::send_request_body() {
-  if (!request_body_ || request_body_->done()) {
-    return;  // What is in the input is the next request.
-  }
-  std::string_view rest = input_;
-  std::string out;
-  const auto status = request_body_->feed(rest, out);
-  engine_.stats.bytes_up += out.size();
-  input_.erase(0, input_.size() - rest.size());
-  if (!status) {
-    // The upstream has a part of a request: it must see it end without being whole.
-    return fail_exchange("bad_request", "The request's body cannot be read.");
-  }
-  upstream_->write(std::move(out));
-  if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
-    client_->pause_reading();
-  }
-}
-
-void ClientConnection::watch_upstream() {
-  const std::weak_ptr<ClientConnection> weak = weak_from_this();
-  upstream_->start({
-      .on_data =
-          [weak](std::string_view bytes) {
-            if (const auto alive = weak.lock()) {
-              alive->on_upstream_data(bytes);
-            }
-          },
-      .on_end =
-          [weak] {
-            if (const auto alive = weak.lock()) {
-              alive->on_upstream_end();
-            }
-          },
-      .on_drain =
-          [weak] {
-            if (const auto alive = weak.lock()) {
-              alive->client_->resume_reading();
-            }
-          },
-      .on_close =
-          [weak](const Error&) {
-            if (const auto alive = weak.lock()) {
-              alive->on_upstream_lost();
-            }
-          },
-  });
-}
-
-void ClientConnection::on_upstream_data(std::string_view bytes) {
-  if (phase_ != Phase::kExchange) {
-    return drop_upstream();  // It speaks without being asked: not an upstream to use again.
-  }
-  last_activity_ = Steady::now();
-  engine_.stats.bytes_down += bytes.size();
-  std::string out;
-  std::string_view rest = bytes;
-  const bool answered = response_->head_done();
-  if (const auto status = response_->feed(rest, out); !status) {
-    return fail_exchange("bad_response", "The upstream's answer cannot be read without doubt.");
-  }
-  if (response_->upgraded() && !answered) {
-    client_->write(std::move(out));
-    return begin_tunnel(std::string(rest));
-  }
-  client_->write(std::move(out));
-  if (response_->done()) {
-    return finish_exchange(rest.empty());
-  }
-  if (client_->queued_bytes() >= io::Socket::kHighWater) {
-    upstream_->pause_reading();
-  }
-}
-
-void ClientConnection::on_upstream_end() {
-  if (phase_ != Phase::kExchange) {
-    return drop_upstream();
-  }
-  if (response_->end()) {
-    return finish_exchange(false);
-  }
-  on_upstream_lost();
-}
-
-void ClientConnection::on_upstream_lost() {
-  if (phase_ != Phase::kExchange) {
-    return drop_upstream();
-  }
-  if (reused_ && response_->status() == 0) {
-    // It closed while idle: the request, which has no body, was not served. Once, on a new one.
-    drop_upstream();
-    const EgressVerdict verdict = engine_.policy.decide(request_->target);
-    return dial(request_->target, verdict);
-  }
-  fail_exchange("upstream_closed", "The upstream closed before its answer was complete.");
-}
-
-void ClientConnection::finish_exchange(bool upstream_is_clean) {
-  const bool request_whole = request_body_->done();
-  const bool keep_client = response_->client_keep_alive() && request_whole && !client_ended_;
-  if (!upstream_is_clean || !request_whole || !response_->upstream_reusable()) {
-    drop_upstream();
-  } else {
-    upstream_->resume_reading();
-  }
-  response_.reset();
-  request_body_.reset();
-  if (!keep_client) {
-    client_->close_after_flush();
-    return finish();
-  }
-  phase_ = Phase::kHead;
-  client_->resume_reading();
-  read_heads();
-}
-
-void ClientConnection::drop_upstream() {
-  if (dial_) {
-    dial_->cancel();
-    dial_.reset();
-  }
-  if (upstream_) {
-    upstream_->close();
-    upstream_.reset();
-  }
-  upstream_of_.clear();
-  if (counted_) {
-    counted_ = false;
-    --engine_.upstreams;
-  }
-}
-
 void ClientConnection::refuse(const Refusal& refusal, bool keep_alive) {
   const bool with_body = method_ != "HEAD";
   engine_.stats.refused += refusal.status < 500 && refusal.status != 403 ? 1 : 0;
-  client_->write(refusal_response(refusal, keep_alive && !client_ended_, with_body));
-  if (!keep_alive || client_ended_) {
+  client_->write(refusal_response(refusal, keep_alive, with_body));
+  if (!keep_alive) {
     client_->close_after_flush();
     return finish();
   }
   phase_ = Phase::kHead;
   client_->resume_reading();
-}
-
-void ClientConnection::fail_exchange(const char* reason, const char* message) {
-  const bool nothing_sent = !response_->head_done();
-  drop_upstream();
-  ++engine_.stats.failed;
-  if (nothing_sent) {
-    return refuse({kBadGateway, reason, message}, false);
-  }
-  // The client has a part of an answer: it must see it break, not end.
-  client_->close();
-  finish();
 }
 
 void ClientConnection::sweep(Steady::time_point now) {

@@ -42,6 +42,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   // What the client sends.
   void on_client_data(std::string_view bytes);
+  void on_client_drained();
   void on_client_end();
   void read_heads();
   /// A refusal when no head can come of what is buffered.
@@ -67,7 +68,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   // Ends.
   void refuse(const Refusal& refusal, bool keep_alive);
-  void fail_exchange(const char* reason, const char* message);
+  void fail_exchange(const Refusal& refusal);
   void finish();
   void log_end();
 

@@ -90,6 +90,17 @@ TEST_CASE("pipelined requests are answered in order, each judged by itself") {  
   CHECK(world.upstream_connections() == 1);
 }
 
+TEST_CASE("pipelined requests of a client that ended its half are all answered") {  // 35, 51
+  World world(ok_world());
+  Client client(world);
+  client.send(get(world, "ok.test") + get(world, "evil.test") + get(world, "ok.test", "A: 2\r\n"));
+  client.shutdown_write();
+  const std::string answers = client.read_all();
+  CHECK_FALSE(client.timed_out());
+  CHECK(has(answers, "HTTP/1.1 403"));
+  CHECK(has(answers, "A: 2"));
+}
+
 TEST_CASE("a refusal tells an agent that it is policy, and what was refused") {
   World world(ok_world());
   const std::string answer = ask(world, connect_to(world, "evil.test"));
@@ -187,15 +198,31 @@ TEST_CASE(
   CHECK(has(plain, "Content-Length: 5\r\n\r\nhello"));
 }
 
-TEST_CASE("a broken chunk ends the connection with 400 or 502 and never with a guess") {  // 52
-  World world(ok_world());
-  for (const char* body : {"zz\r\nhello\r\n", "5\r\nhelloworld", "-1\r\n", "5\nhello\n0\n\n"}) {
+TEST_CASE(
+    "a broken chunk ends the connection with 400, and the upstream sees no whole request") {  // 52
+  World world(ok_world([](const std::string&) -> Reply { return {}; }));
+  for (const char* body : {"zz\r\nhello\r\n", "5\r\nhelloworld\r\n", "-1\r\n", "5\nhello\n0\n\n"}) {
     CAPTURE(body);
     Client client(world);
     client.send(get(world, "ok.test", "Transfer-Encoding: chunked\r\n", "POST") + body);
     const std::string answer = client.read_all();
     CAPTURE(answer);
     CHECK_FALSE(client.timed_out());
+    CHECK(answer.starts_with("HTTP/1.1 400 "));
+  }
+}
+
+TEST_CASE("a client that asks and asks and never reads is not served on and on") {
+  World world(ok_world());
+  Client client(world);
+  std::string many;
+  for (int i = 0; i < 1000; ++i) {
+    many += get(world, "evil.test");
+  }
+  client.send(many + many);  // answers of about one megabyte
+  CHECK(client.read_answer().starts_with("HTTP/1.1 403"));
+  for (int i = 0; i < 1999; ++i) {
+    REQUIRE(client.read_answer().starts_with("HTTP/1.1 403"));
   }
 }
 

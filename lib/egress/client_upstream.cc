@@ -1,0 +1,232 @@
+// The half of ClientConnection that talks to the upstream.
+
+#include "egress/client_connection.h"
+
+#include <utility>
+
+namespace sandboxkit::egress {
+namespace {
+
+constexpr int kBadRequest = 400;
+constexpr int kBadGateway = 502;
+constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+}  // namespace
+
+void ClientConnection::dial(const EgressTarget& target, EgressVerdict verdict) {
+  phase_ = Phase::kDialling;
+  target_ = target;
+  reused_ = false;
+  counted_ = true;
+  ++engine_.upstreams;
+  dial_ = Dial::start(engine_, target, std::move(verdict),
+                      [weak = weak_from_this()](Dial::Outcome outcome) {
+                        if (const auto alive = weak.lock()) {
+                          alive->on_dialled(std::move(outcome));
+                        }
+                      });
+}
+
+void ClientConnection::on_dialled(Dial::Outcome outcome) {
+  dial_.reset();
+  if (phase_ != Phase::kDialling) {
+    return;
+  }
+  last_activity_ = Steady::now();
+  if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
+    drop_upstream();
+    engine_.stats.failed += refusal->status >= 500 ? 1 : 0;
+    const bool has_body = request_ && request_->body.kind != wire::Framing::kNone;
+    refuse(*refusal, request_ && request_->client_keep_alive && !has_body);
+    return read_heads();
+  }
+  auto& dialled = std::get<Dialled>(outcome);
+  dialled_address_ = dialled.address.to_string();
+  upstream_ = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
+  upstream_of_ = target_->to_string();
+  ++engine_.stats.allowed;
+  log_decision(engine_, *target_, true, dialled.verdict, dialled_address_);
+  if (!request_) {
+    client_->write(kEstablished);
+    return begin_tunnel({});
+  }
+  watch_upstream();
+  begin_exchange();
+}
+
+void ClientConnection::begin_tunnel(std::string early_down) {
+  phase_ = Phase::kTunnel;
+  tunnel_ = Tunnel::start({.client = client_,
+                           .upstream = upstream_,
+                           .client_ended = client_ended_,
+                           .early_up = std::exchange(input_, {}),
+                           .early_down = std::move(early_down)},
+                          [weak = weak_from_this()] {
+                            if (const auto alive = weak.lock()) {
+                              alive->finish();
+                            }
+                          });
+}
+
+void ClientConnection::begin_exchange() {
+  phase_ = Phase::kExchange;
+  request_body_.emplace(request_->body);
+  response_.emplace(ResponseContext{.method = request_->method,
+                                    .client_minor_version = request_->client_minor_version,
+                                    .client_keep_alive = request_->client_keep_alive,
+                                    .websocket = request_->websocket});
+  upstream_->write(request_->head);
+  send_request_body();
+  if (phase_ == Phase::kExchange && client_ended_ && !request_body_->done()) {
+    return finish();
+  }
+  client_->resume_reading();
+}
+
+void ClientConnection::send_request_body() {
+  if (!request_body_ || request_body_->done()) {
+    return;  // What is in the input is the next request.
+  }
+  std::string_view rest = input_;
+  std::string out;
+  const auto status = request_body_->feed(rest, out);
+  engine_.stats.bytes_up += out.size();
+  input_.erase(0, input_.size() - rest.size());
+  if (!status) {
+    // The upstream has a part of a request: it must see it end without being whole.
+    return fail_exchange({kBadRequest, "bad_request", "The request's body cannot be read."});
+  }
+  upstream_->write(std::move(out));
+  if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
+    client_->pause_reading();
+  }
+}
+
+void ClientConnection::watch_upstream() {
+  const std::weak_ptr<ClientConnection> weak = weak_from_this();
+  upstream_->start({
+      .on_data =
+          [weak](std::string_view bytes) {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_data(bytes);
+            }
+          },
+      .on_end =
+          [weak] {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_end();
+            }
+          },
+      .on_drain =
+          [weak] {
+            if (const auto alive = weak.lock()) {
+              alive->client_->resume_reading();
+            }
+          },
+      .on_close =
+          [weak](const Error&) {
+            if (const auto alive = weak.lock()) {
+              alive->on_upstream_lost();
+            }
+          },
+  });
+}
+
+void ClientConnection::on_upstream_data(std::string_view bytes) {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();  // It speaks without being asked: not an upstream to use again.
+  }
+  last_activity_ = Steady::now();
+  engine_.stats.bytes_down += bytes.size();
+  std::string out;
+  std::string_view rest = bytes;
+  const bool answered = response_->head_done();
+  if (const auto status = response_->feed(rest, out); !status) {
+    return fail_exchange(
+        {kBadGateway, "bad_response", "The upstream's answer cannot be read without doubt."});
+  }
+  if (response_->upgraded() && !answered) {
+    client_->write(std::move(out));
+    return begin_tunnel(std::string(rest));
+  }
+  client_->write(std::move(out));
+  if (response_->done()) {
+    return finish_exchange(rest.empty());
+  }
+  if (client_->queued_bytes() >= io::Socket::kHighWater) {
+    upstream_->pause_reading();
+  }
+}
+
+void ClientConnection::on_upstream_end() {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();
+  }
+  if (response_->end()) {
+    return finish_exchange(false);
+  }
+  on_upstream_lost();
+}
+
+void ClientConnection::on_upstream_lost() {
+  if (phase_ != Phase::kExchange) {
+    return drop_upstream();
+  }
+  if (reused_ && response_->status() == 0) {
+    // It closed while idle: the request, which has no body, was not served. Once, on a new one.
+    drop_upstream();
+    const EgressVerdict verdict = engine_.policy.decide(request_->target);
+    return dial(request_->target, verdict);
+  }
+  fail_exchange(
+      {kBadGateway, "upstream_closed", "The upstream closed before its answer was complete."});
+}
+
+void ClientConnection::finish_exchange(bool upstream_is_clean) {
+  const bool request_whole = request_body_->done();
+  const bool keep_client = response_->client_keep_alive() && request_whole;
+  if (!upstream_is_clean || !request_whole || !response_->upstream_reusable()) {
+    drop_upstream();
+  } else {
+    upstream_->resume_reading();
+  }
+  response_.reset();
+  request_body_.reset();
+  if (!keep_client) {
+    client_->close_after_flush();
+    return finish();
+  }
+  phase_ = Phase::kHead;
+  client_->resume_reading();
+  read_heads();
+}
+
+void ClientConnection::drop_upstream() {
+  if (dial_) {
+    dial_->cancel();
+    dial_.reset();
+  }
+  if (upstream_) {
+    upstream_->close();
+    upstream_.reset();
+  }
+  upstream_of_.clear();
+  if (counted_) {
+    counted_ = false;
+    --engine_.upstreams;
+  }
+}
+
+void ClientConnection::fail_exchange(const Refusal& refusal) {
+  const bool nothing_sent = !response_->head_done();
+  drop_upstream();
+  engine_.stats.failed += refusal.status >= 500 ? 1 : 0;
+  if (nothing_sent) {
+    return refuse(refusal, false);
+  }
+  // The client has a part of an answer: it must see it break, not end.
+  client_->close();
+  finish();
+}
+
+}  // namespace sandboxkit::egress
