@@ -233,7 +233,7 @@ TEST_CASE("a decision depends on the seed and not on the fleet's order") {
     const std::string first = worker_of(place(request("acme"), fleet, seed));
     chosen.insert(first);
     std::ranges::reverse(fleet);
-    std::ranges::rotate(fleet, fleet.begin() + 7);
+    std::rotate(fleet.begin(), fleet.begin() + 7, fleet.end());
     REQUIRE(worker_of(place(request("acme"), fleet, seed)) == first);
   }
   CHECK(chosen.size() > 5);
