@@ -126,9 +126,10 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& path, Mo
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   const char* const settings = mode == Mode::kReadOnly
                                    ? "PRAGMA trusted_schema = OFF; PRAGMA query_only = ON;"
-                                   : "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
-                                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                                     "PRAGMA journal_size_limit = 67108864;";
+                                   : "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; "
+                                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+                                     "PRAGMA journal_size_limit = 67108864; "
+                                     "PRAGMA cache_size = -65536;";
   if (auto status = connection->script(settings); !status) {
     return status.error();
   }
