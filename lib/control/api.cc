@@ -1,0 +1,101 @@
+#include "control/api.h"
+
+#include "base/check.h"
+#include "control/route_table.h"
+#include "store/credentials.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace sandboxkit::control {
+namespace {
+
+const Route* find_route(const std::string& method, const std::string& pattern) {
+  const auto table = routes();
+  const auto found = std::ranges::find_if(table, [&](const Route& each) {
+    return each.method == method && each.pattern == pattern && !each.stream;
+  });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string route_name(const std::string& method, const std::string& pattern) {
+  return method + " " + pattern;
+}
+
+/// A worker's credential opens two routes. Every other one is refused here, known or not, before
+/// anything is looked up but the credential itself.
+std::optional<net::ApiResponse> worker_gate(Services& services, const net::ApiRequest& request) {
+  const auto name = store::parse_credential(credential_text(request.headers));
+  if (!name || name->kind != "wk" || policy::is_worker_route(request.method, request.path)) {
+    return std::nullopt;
+  }
+  const auto caller = services.authenticator.authenticate(request.headers, request.remote_address);
+  if (!caller) {
+    return refuse(caller.error());
+  }
+  const Status refused = policy::check(policy::Role::kWorker, policy::Action::kListSandboxes);
+  return refuse(refused.error());
+}
+
+}  // namespace
+
+Api::Api(net::ApiServer& server, Services& services) : server_(server), services_(services) {
+  server_.before_routing(
+      [&services](const net::ApiRequest& request) { return worker_gate(services, request); });
+}
+
+void Api::on(const std::string& method, const std::string& pattern, Handler handler) {
+  const Route* route = find_route(method, pattern);
+  SANDBOXKIT_CHECK(route != nullptr, "a route that is served stands in the table");
+  bound_.insert(route_name(method, pattern));
+  server_.route(method, pattern,
+                [this, route, handler = std::move(handler)](const net::ApiRequest& request,
+                                                            const net::ApiResponder& answer) {
+                  const auto caller =
+                      services_.authenticator.authenticate(request.headers, request.remote_address);
+                  if (!caller) {
+                    return answer(refuse(caller.error()));
+                  }
+                  if (const Status may = policy::check(caller->role, route->action); !may) {
+                    return answer(refuse(may.error()));
+                  }
+                  if (const auto* unknown = first_unknown(request.query, route->query)) {
+                    return answer(refuse("unknown_field", "this route takes no such parameter", {},
+                                         *unknown));
+                  }
+                  handler(*caller, request, answer);
+                });
+}
+
+void Api::open(const std::string& method, const std::string& pattern,
+               std::function<net::ApiResponse()> handler) {
+  const std::string name = route_name(method, pattern);
+  SANDBOXKIT_CHECK(std::ranges::find(kOpenRoutes, name) != std::end(kOpenRoutes),
+                   "a route without a credential stands in the list of open ones");
+  server_.route(
+      method, pattern,
+      [handler = std::move(handler)](const net::ApiRequest&, const net::ApiResponder& answer) {
+        answer(handler());
+      });
+}
+
+void Api::check_complete() const {
+  for (const Route& route : routes()) {
+    SANDBOXKIT_CHECK(route.stream || bound_.contains(route_name(route.method, route.pattern)),
+                     "every short route of the table has its handler");
+  }
+}
+
+Result<json::Value> body_of(const net::ApiRequest& request, const json::Limits& limits) {
+  if (request.body.empty()) {
+    return json::Value(json::Object{});
+  }
+  return json::parse(request.body, limits);
+}
+
+net::ApiResponse json_answer(int status, const json::Value& value) {
+  return net::json_response(status, json::dump(value));
+}
+
+}  // namespace sandboxkit::control

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "sandboxkit/controller.h"
+
+#include "control/pool.h"
+#include "io/event_loop.h"
+#include "store/store.h"
+
+#include <string>
+
+namespace sandboxkit::control {
+
+/// What every part of the controller works with. Lives as long as the controller.
+struct Context {
+  const ControllerConfig& config;
+  Clock& clock;
+  EventSink& events;
+  store::Store& store;
+  io::EventLoop& loop;
+  Pool& pool;
+  std::string controller_id;
+  /// After a start all worker clocks begin anew: nobody is lost because we were away.
+  WallTime started;
+};
+
+}  // namespace sandboxkit::control

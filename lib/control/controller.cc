@@ -1,0 +1,236 @@
+#include "sandboxkit/controller.h"
+
+#include "base/random.h"
+#include "control/api.h"
+#include "control/gateway.h"
+#include "control/openapi.h"
+#include "control/state_dir.h"
+#include "control/sweep.h"
+#include "net/front.h"
+#include "store/credentials.h"
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+namespace sandboxkit {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kControllerIdChars = 12;
+/// Threads of the gateway and of the deliveries: enough to fill the store's group commits.
+constexpr std::size_t kPoolThreads = 8;
+constexpr std::size_t kPoolQueue = 8192;
+/// How long streams may take to end at a stop, and how often it is looked at.
+constexpr milliseconds kGrace{1'000};
+constexpr milliseconds kLook{50};
+
+Error bad_option(const char* field, const char* message) {
+  return Error{ErrorCode::kInvalidArgument, message, {}, field};
+}
+
+Status check_config(const ControllerConfig& config) {
+  if (config.api_threads == 0 || config.api_threads > 256) {
+    return bad_option("api_threads", "api_threads must be 1 to 256");
+  }
+  if (config.max_sandboxes_per_workspace < 0) {
+    return bad_option("max_sandboxes_per_workspace",
+                      "max_sandboxes_per_workspace must not be negative");
+  }
+  if (config.create_wait <= milliseconds{0}) {
+    return bad_option("create_wait", "create_wait must be above 0");
+  }
+  if (config.unreachable_after <= milliseconds{0} || config.lost_after < config.unreachable_after) {
+    return bad_option("lost_after",
+                      "lost_after must be at least unreachable_after, and both above 0");
+  }
+  return {};
+}
+
+/// The deployment's own facts: made once, on an empty store. The key's file is written before the
+/// store knows the key, so that a crash between the two only makes another one.
+Result<std::string> found_deployment(store::Store& store, const std::string& state_dir,
+                                     WallTime now) {
+  std::string id;
+  const Status read = store.read([&](store::Tx& tx) -> Status {
+    auto setting = tx.setting("controller_id");
+    if (!setting) {
+      return setting.error();
+    }
+    id = std::move(*setting);
+    return {};
+  });
+  if (!read) {
+    return read.error();
+  }
+  if (!id.empty()) {
+    return id;
+  }
+  id = "c-" + system_random().text(kControllerIdChars, kBase36);
+  const auto key = store::make_credential("op", system_random());
+  if (auto kept = control::write_secret_file(state_dir + "/operator.key", key.text + "\n"); !kept) {
+    return kept.error();
+  }
+  store::CredentialRow row{key.name.id, key.name.kind, key.secret_hash};
+  row.name = "first operator key";
+  row.created = now;
+  const Status written = store.write([&](store::Tx& tx) -> Status {
+    if (auto set = tx.set_setting("controller_id", id); !set) {
+      return set;
+    }
+    return tx.insert(row);
+  });
+  if (!written) {
+    return written.error();
+  }
+  return id;
+}
+
+}  // namespace
+
+struct Controller::Impl {
+  Impl(ControllerConfig config_in, Clock& clock, EventSink& events, io::Fd lock_in,
+       std::unique_ptr<store::Store> store_in, std::string id)
+      : config(std::move(config_in)),
+        lock(std::move(lock_in)),
+        store(std::move(store_in)),
+        pool(kPoolThreads, kPoolQueue),
+        context{config, clock, events, *store, loop, pool, std::move(id), clock.now()} {
+    fleet.set_hooks({[this](const std::string& worker, std::uint64_t epoch) {
+                       deliverer.attached(worker, epoch);
+                     },
+                     [this](const std::string& worker, std::uint64_t epoch) {
+                       deliverer.detached(worker, epoch);
+                     }});
+    api.open("GET", "/healthz", [] { return net::json_response(200, R"({"status":"ok"})"); });
+    api.open("GET", "/openapi.json",
+             [] { return net::json_response(200, std::string(control::openapi_document())); });
+    for (const auto add :
+         {control::add_create_route, control::add_sandbox_routes, control::add_fleet_routes,
+          control::add_join_token_routes, control::add_key_routes, control::add_workspace_routes,
+          control::add_worker_routes}) {
+      add(api, services);
+    }
+    api.check_complete();
+  }
+  ~Impl() { end_threads(); }
+
+  Status listen() {
+    net::FrontOptions options;
+    options.address = config.listen_address;
+    options.port = config.port;
+    options.max_connections = config.max_connections;
+    options.max_body_bytes = config.max_body_bytes;
+    auto opened = net::Front::listen(
+        loop, options, server,
+        [this](const std::shared_ptr<io::HttpExchange>& exchange, const std::string& remote) {
+          return gateway.take(exchange, remote);
+        });
+    if (!opened) {
+      return opened.error();
+    }
+    front = std::move(*opened);
+    return {};
+  }
+
+  /// Stop accepting, stop giving out work, answer who waits, say goodbye to the workers, end.
+  void begin_stop() {
+    if (std::exchange(stopping, true)) {
+      return;
+    }
+    front->stop_accepting();
+    deliverer.stop();
+    sweep.stop();
+    gateway.shut_down();
+    waiters.shut_down();
+    fleet.shut_down(kGrace);
+    look_for_end(context.clock.now() + 2 * kGrace);
+  }
+
+  void look_for_end(WallTime deadline) {
+    loop.run_after(kLook, [this, deadline] {
+      if (fleet.size() == 0 || context.clock.now() >= deadline) {
+        loop.stop();
+      } else {
+        look_for_end(deadline);
+      }
+    });
+  }
+
+  void end_threads() {
+    server.stop();
+    pool.stop();
+    deliverer.stop();
+    fleet.clear();
+  }
+
+  ControllerConfig config;
+  io::Fd lock;
+  std::unique_ptr<store::Store> store;
+  io::EventLoop loop;
+  control::Pool pool;
+  control::Context context;
+  control::Authenticator authenticator{context};
+  control::Waiters waiters{loop};
+  control::Fleet fleet{context};
+  control::Deliverer deliverer{context, fleet, waiters};
+  control::Services services{context, authenticator, waiters, fleet, deliverer};
+  net::ApiServer server;
+  control::Api api{server, services};
+  control::Gateway gateway{services};
+  control::Sweep sweep{services};
+  std::unique_ptr<net::Front> front;
+  bool stopping = false;
+};
+
+Controller::Controller(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Controller::~Controller() = default;
+
+Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, Clock& clock,
+                                                       EventSink& events) {
+  if (auto good = check_config(config); !good) {
+    return good.error();
+  }
+  auto lock = control::open_state_dir(config.state_dir);
+  if (!lock) {
+    return lock.error();
+  }
+  auto store = store::open_sqlite(config.state_dir + "/controller.db");
+  if (!store) {
+    return store.error();
+  }
+  auto id = found_deployment(**store, config.state_dir, clock.now());
+  if (!id) {
+    return id.error();
+  }
+  auto impl = std::make_unique<Impl>(std::move(config), clock, events, std::move(*lock),
+                                     std::move(*store), std::move(*id));
+  if (auto listening = impl->listen(); !listening) {
+    return listening.error();
+  }
+  return std::unique_ptr<Controller>(new Controller(std::move(impl)));
+}
+
+std::uint16_t Controller::port() const { return impl_->front->port(); }
+
+Status Controller::run() {
+  Impl& impl = *impl_;
+  impl.server.start(impl.config.api_threads, impl.config.api_queue);
+  impl.sweep.start();
+  impl.context.events.tell(
+      {Severity::kInfo,
+       "controller_started",
+       {},
+       {{"controller", impl.context.controller_id}, {"port", std::to_string(impl.front->port())}}});
+  impl.loop.run();
+  impl.end_threads();
+  impl.context.events.tell({Severity::kInfo, "controller_stopped"});
+  return {};
+}
+
+void Controller::stop() {
+  impl_->loop.post([impl = impl_.get()] { impl->begin_stop(); });
+}
+
+}  // namespace sandboxkit

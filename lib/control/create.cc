@@ -1,0 +1,264 @@
+#include "control/create.h"
+
+#include "control/refusals.h"
+#include "store/credentials.h"
+
+#include <utility>
+#include <vector>
+
+namespace sandboxkit::control {
+namespace {
+
+/// Members of this class run inside of one write; `decision_` is what it leaves behind.
+class Creation {
+ public:
+  Creation(Context& context, const CreateOrder& order, store::Tx& tx)
+      : context_(context), order_(order), tx_(tx), now_(context.clock.now()) {}
+
+  /// The steps in the order of the document; the first that decides ends it.
+  Status run() {
+    using Step = Status (Creation::*)();
+    for (const Step step : {&Creation::replay_key, &Creation::reuse_name, &Creation::admit,
+                            &Creation::place, &Creation::write_rows}) {
+      if (auto status = (this->*step)(); !status) {
+        return status;
+      }
+      if (decision_.refusal || decision_.existing) {
+        return {};
+      }
+    }
+    return {};
+  }
+
+  CreateDecision take() { return std::move(decision_); }
+
+ private:
+  Status replay_key() {
+    if (order_.idempotency_key.empty()) {
+      return {};
+    }
+    auto found = tx_.idempotency(order_.caller.tenant, order_.idempotency_key);
+    if (!found) {
+      return found.error();
+    }
+    if (!*found) {
+      return {};
+    }
+    if ((*found)->request_hash != order_.request_hash) {
+      decision_.refusal =
+          refuse("idempotency_mismatch", "this Idempotency-Key was used with another request");
+      return {};
+    }
+    auto row = tx_.sandbox(order_.caller.tenant, (*found)->sandbox);
+    if (!row) {
+      return row.error();
+    }
+    if (*row) {
+      decision_.row = std::move(**row);
+      decision_.existing = true;
+    } else {
+      decision_.refusal = refuse(sandbox_not_found());
+    }
+    return {};
+  }
+
+  Status reuse_name() {
+    if (order_.spec.name.empty()) {
+      return {};
+    }
+    auto row = tx_.sandbox_by_name(order_.caller.tenant, order_.spec.name);
+    if (!row) {
+      return row.error();
+    }
+    if (!*row || is_ended((*row)->state)) {
+      return {};
+    }
+    if ((*row)->state == "stopping") {
+      decision_.refusal =
+          refuse("name_taken", "the sandbox of this name is being removed; try again",
+                 {{"sandbox", (*row)->id}}, "name");
+    } else if ((*row)->spec_hash != spec_hash()) {
+      decision_.refusal =
+          refuse("spec_mismatch",
+                 "a sandbox of this name runs with another spec; delete it or take another name",
+                 {{"sandbox", (*row)->id}}, "name");
+    } else {
+      decision_.row = std::move(**row);
+      decision_.existing = true;
+      return remember_key(decision_.row.id);
+    }
+    return {};
+  }
+
+  Status admit() {
+    auto workspace = tx_.workspace(order_.caller.tenant);
+    auto used = tx_.count_live(order_.caller.tenant);
+    if (!workspace || !used) {
+      return workspace ? used.error() : workspace.error();
+    }
+    const bool own = *workspace && (*workspace)->max_sandboxes >= 0;
+    const std::int64_t limit =
+        own ? (*workspace)->max_sandboxes : context_.config.max_sandboxes_per_workspace;
+    if (*used >= limit) {
+      decision_.refusal =
+          refuse("concurrency_limit", "the workspace has as many sandboxes as it may have at once",
+                 {{"limit", limit},
+                  {"used", *used},
+                  {"setting", own ? "workspace.max_sandboxes" : "max_sandboxes_per_workspace"}});
+    }
+    return {};
+  }
+
+  Status place() {
+    const PlacementRequest request = placement_request(order_.tenant, order_.spec);
+    auto fleet = fleet_views();
+    if (!fleet) {
+      return fleet.error();
+    }
+    const Scheduler scheduler(context_.config.placement);
+    Decision decision = scheduler.schedule(request, *fleet, order_.seed);
+    if (waits_for_a_start_slot(decision)) {
+      // A start slot frees within seconds: the order waits in the worker's queue, where
+      // `create_wait` bounds it.
+      for (WorkerView& view : *fleet) {
+        view.starting = 0;
+      }
+      decision = scheduler.schedule(request, *fleet, order_.seed);
+    }
+    if (const auto* refusal = std::get_if<Refusal>(&decision)) {
+      decision_.refusal = refuse(request, *refusal);
+      return {};
+    }
+    worker_ = std::get<Placement>(decision).worker().str();
+    return {};
+  }
+
+  static bool waits_for_a_start_slot(const Decision& decision) {
+    const auto* refusal = std::get_if<Refusal>(&decision);
+    return refusal != nullptr && refusal->code == RefusalCode::kNoCapacity &&
+           refusal->counts.contains(Filter::kStartSlots);
+  }
+
+  Result<std::vector<WorkerView>> fleet_views() {
+    auto workers = tx_.workers(order_.caller.tenant, true);
+    if (!workers) {
+      return workers.error();
+    }
+    std::vector<WorkerView> fleet;
+    for (const store::WorkerRow& row : *workers) {
+      auto use = tx_.use_of_worker(row.id);
+      if (!use) {
+        return use.error();
+      }
+      auto view = scheduler_view(row, *use, hearing_of(context_, order_.online.contains(row.id)));
+      if (view) {
+        fleet.push_back(std::move(*view));
+      }
+    }
+    return fleet;
+  }
+
+  Status write_rows() {
+    store::SandboxRow row;
+    row.id = order_.id;
+    row.tenant = order_.caller.tenant;
+    row.name = order_.spec.name;
+    row.worker = worker_;
+    row.spec = json::dump(wire::spec_to_json(order_.spec));
+    row.spec_hash = spec_hash();
+    if (const EgressPolicy* policy = order_.spec.egress.policy()) {
+      row.policy_hash = store::sha256_hex(policy->canonical());
+    }
+    row.cpu_cores = order_.spec.cpu_cores;
+    row.memory_mb = order_.spec.memory_mb;
+    row.created_by = order_.caller.credential;
+    row.created = now_;
+    row.expires = now_ + order_.spec.timeout;
+    store::DeliveryRow delivery{0, worker_, row.id, row.generation, "create"};
+    delivery.created = delivery.not_before = now_;
+    for (const Status& status :
+         {tx_.insert(row), tx_.insert(delivery), remember_key(row.id),
+          tx_.insert(audit_row(context_, order_.caller, "sandbox.create", row.id))}) {
+      if (!status) {
+        return status;
+      }
+    }
+    decision_.row = std::move(row);
+    return {};
+  }
+
+  Status remember_key(const std::string& sandbox) {
+    if (order_.idempotency_key.empty()) {
+      return {};
+    }
+    return tx_.insert(store::IdempotencyRow{order_.caller.tenant, order_.idempotency_key,
+                                            order_.request_hash, sandbox, now_});
+  }
+
+  std::string spec_hash() const { return store::sha256_hex(canonical_text(order_.spec)); }
+
+  Context& context_;
+  const CreateOrder& order_;
+  store::Tx& tx_;
+  WallTime now_;
+  std::string worker_;
+  CreateDecision decision_;
+};
+
+}  // namespace
+
+PlacementRequest placement_request(const TenantId& tenant, const SandboxSpec& spec) {
+  PlacementRequest request{tenant, spec.image};
+  request.cpu_cores = spec.cpu_cores;
+  request.memory_mb = spec.memory_mb;
+  request.needs_egress_wall = spec.egress.is_walled();
+  request.runtime = spec.runtime;
+  request.labels = spec.worker_labels;
+  if (spec.persistence == Persistence::kWorkspace) {
+    request.capabilities.insert("persistence");
+  }
+  return request;
+}
+
+Result<CreateDecision> decide_create(Context& context, const CreateOrder& order) {
+  CreateDecision decision;
+  const Status written = context.store.write([&](store::Tx& tx) -> Status {
+    Creation creation(context, order, tx);
+    if (auto status = creation.run(); !status) {
+      return status;
+    }
+    decision = creation.take();
+    return {};
+  });
+  if (!written) {
+    return written.error();
+  }
+  return decision;
+}
+
+Result<store::SandboxRow> abort_create(Context& context, const std::string& tenant,
+                                       const std::string& id) {
+  store::SandboxRow current;
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(context.config.create_wait).count();
+  const std::string reason = std::string(kCreateTimeout) + ": the sandbox did not run within " +
+                             std::to_string(seconds) + " s and is being removed";
+  const Status written = context.store.write([&](store::Tx& tx) -> Status {
+    auto found = tx.sandbox(tenant, id);
+    if (!found || !*found) {
+      return found ? Status(sandbox_not_found()) : Status(found.error());
+    }
+    current = std::move(**found);
+    if (!is_waiting_to_run(current.state)) {
+      return {};
+    }
+    auto begun = begin_removal(tx, current, reason, context.clock.now());
+    return begun ? Status{} : Status(begun.error());
+  });
+  if (!written) {
+    return written.error();
+  }
+  return current;
+}
+
+}  // namespace sandboxkit::control

@@ -1,0 +1,366 @@
+#include "control/deliverer.h"
+
+#include "control/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sandboxkit::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kInventoryTimeout{20'000};
+constexpr milliseconds kInventoryRetry{1'000};
+constexpr int kMaxInventoryFailures = 3;
+constexpr milliseconds kFirstBackoff{200};
+constexpr milliseconds kLastBackoff{30'000};
+constexpr milliseconds kOrderTimeout{60'000};
+/// A worker that is asked for a create may use all of `create_wait`; its answer comes after it.
+constexpr milliseconds kCreateGrace{10'000};
+constexpr milliseconds kBusyRetry{250};
+
+}  // namespace
+
+milliseconds backoff(std::int64_t attempts) {
+  const auto shift = std::min<std::int64_t>(std::max<std::int64_t>(attempts, 0), 10);
+  return std::min(kLastBackoff, kFirstBackoff * (std::int64_t{1} << shift));
+}
+
+void Deliverer::on_pool(std::function<void()> work, std::function<void()> failed) {
+  if (!context_.pool.post(std::move(work))) {
+    failed();
+  }
+}
+
+Deliverer::Lane* Deliverer::lane_of(const std::string& worker, std::uint64_t epoch) {
+  const auto found = lanes_.find(worker);
+  return found == lanes_.end() || found->second.epoch != epoch || stopped_ ? nullptr
+                                                                           : &found->second;
+}
+
+void Deliverer::tell(const store::SandboxRow& row) {
+  waiters_.tell(row.id, row);
+  if (row.state != "running") {
+    waiters_.tell(Waiters::renew_key(row.id), row);
+  }
+}
+
+void Deliverer::attached(const std::string& worker, std::uint64_t epoch) {
+  Lane lane;
+  lane.epoch = epoch;
+  lanes_[worker] = std::move(lane);
+  take_inventory(worker, epoch);
+}
+
+void Deliverer::detached(const std::string& worker, std::uint64_t epoch) {
+  if (lane_of(worker, epoch) != nullptr) {
+    lanes_.erase(worker);
+  }
+}
+
+void Deliverer::check_inventory(const std::string& worker) {
+  context_.loop.post([this, worker] {
+    const auto found = lanes_.find(worker);
+    if (found != lanes_.end() && found->second.ready) {
+      take_inventory(worker, found->second.epoch);
+    }
+  });
+}
+
+void Deliverer::take_inventory(const std::string& worker, std::uint64_t epoch) {
+  Lane* lane = lane_of(worker, epoch);
+  if (lane == nullptr || lane->taking_inventory) {
+    return;
+  }
+  lane->taking_inventory = true;
+  on_pool(
+      [this, worker, epoch] {
+        // Read before the worker is asked: a row that runs later is no evidence of a loss.
+        std::vector<store::SandboxRow> before;
+        const Status read = context_.store.read([&](store::Tx& tx) -> Status {
+          auto rows = tx.sandboxes_of_worker(worker);
+          if (!rows) {
+            return rows.error();
+          }
+          before = std::move(*rows);
+          return {};
+        });
+        context_.loop.post([this, worker, epoch, read, before = std::move(before)]() mutable {
+          if (read) {
+            ask_inventory(worker, epoch, std::move(before));
+          } else {
+            inventory_settled(worker, epoch, std::nullopt);
+          }
+        });
+      },
+      [this, worker, epoch] { inventory_settled(worker, epoch, std::nullopt); });
+}
+
+void Deliverer::ask_inventory(const std::string& worker, std::uint64_t epoch,
+                              std::vector<store::SandboxRow> before) {
+  if (lane_of(worker, epoch) == nullptr) {
+    return;
+  }
+  fleet_.call({worker, "GET", "/v1/inventory", {}, kInventoryTimeout},
+              [this, worker, epoch, before = std::move(before)](Result<WorkerAnswer> answer) {
+                if (!answer || answer->status != 200) {
+                  inventory_settled(worker, epoch, std::nullopt);
+                  return;
+                }
+                on_pool(
+                    [this, worker, epoch, before, body = std::move(answer->body)] {
+                      settle_inventory_answer(worker, epoch, before, body);
+                    },
+                    [this, worker, epoch] { inventory_settled(worker, epoch, std::nullopt); });
+              });
+}
+
+void Deliverer::settle_inventory_answer(const std::string& worker, std::uint64_t epoch,
+                                        const std::vector<store::SandboxRow>& before,
+                                        const std::string& body) {
+  std::optional<ReportOutcome> outcome;
+  const auto value = json::parse(body, wire::kInventoryLimits);
+  const auto reports =
+      value ? wire::inventory_from_json(*value) : Result<std::vector<SandboxReport>>(value.error());
+  if (reports) {
+    const Status written = context_.store.write([&](store::Tx& tx) -> Status {
+      auto settled = settle_inventory(tx, worker, *reports, before, context_.clock.now());
+      if (!settled) {
+        return settled.error();
+      }
+      outcome = std::move(*settled);
+      return {};
+    });
+    if (!written) {
+      outcome.reset();
+    }
+  } else {
+    context_.events.tell(
+        {Severity::kWarning, "inventory_refused", reports.error().message, {{"worker", worker}}});
+  }
+  if (outcome) {
+    for (const store::SandboxRow& row : outcome->changed) {
+      tell(row);
+    }
+  }
+  context_.loop.post([this, worker, epoch, outcome = std::move(outcome)]() mutable {
+    inventory_settled(worker, epoch, std::move(outcome));
+  });
+}
+
+void Deliverer::inventory_settled(const std::string& worker, std::uint64_t epoch,
+                                  std::optional<ReportOutcome> outcome) {
+  Lane* lane = lane_of(worker, epoch);
+  if (lane == nullptr) {
+    return;
+  }
+  lane->taking_inventory = false;
+  if (!outcome) {
+    if (++lane->inventory_failures >= kMaxInventoryFailures) {
+      fleet_.detach(worker);  // It dials again, and we begin from the start.
+      return;
+    }
+    context_.loop.run_after(kInventoryRetry,
+                            [this, worker, epoch] { take_inventory(worker, epoch); });
+    return;
+  }
+  lane->inventory_failures = 0;
+  if (!lane->ready) {
+    lane->ready = true;
+    fleet_.set_ready(worker);
+  }
+  for (const wire::Delivery& stray : outcome->strays) {
+    send(worker, epoch,
+         {0,
+          stray.kind,
+          stray.sandbox.str(),
+          stray.generation,
+          0,
+          {},
+          {},
+          json::dump(wire::to_json(stray))});
+  }
+  pump(worker);
+}
+
+void Deliverer::wake(const std::string& worker) {
+  context_.loop.post([this, worker] { pump(worker); });
+}
+
+void Deliverer::wake_later(const std::string& worker, milliseconds delay) {
+  context_.loop.run_after(delay, [this, worker] { pump(worker); });
+}
+
+void Deliverer::pump(const std::string& worker) {
+  const auto found = lanes_.find(worker);
+  if (found == lanes_.end() || !found->second.ready || stopped_) {
+    return;
+  }
+  Lane& lane = found->second;
+  if (lane.reading) {
+    lane.again = true;
+    return;
+  }
+  lane.reading = true;
+  lane.again = false;
+  on_pool(
+      [this, worker, epoch = lane.epoch] {
+        auto due = read_due(worker);
+        context_.loop.post([this, worker, epoch, due = std::move(due)]() mutable {
+          if (due) {
+            dispatch(worker, epoch, std::move(*due));
+          } else if (Lane* standing = lane_of(worker, epoch)) {
+            standing->reading = false;
+            wake_later(worker, kBusyRetry);
+          }
+        });
+      },
+      [this, worker] {
+        if (const auto standing = lanes_.find(worker); standing != lanes_.end()) {
+          standing->second.reading = false;
+        }
+        wake_later(worker, kBusyRetry);
+      });
+}
+
+Result<Deliverer::Due> Deliverer::read_due(const std::string& worker) {
+  Due due;
+  const Status read = context_.store.read([&](store::Tx& tx) -> Status {
+    due = {};
+    auto row = tx.worker(worker);
+    if (!row) {
+      return row.error();
+    }
+    due.max_creating = *row ? std::max<std::int64_t>((*row)->max_starting, 1) : 1;
+    auto deliveries = tx.due_deliveries(worker, context_.clock.now(), kMaxDue);
+    if (!deliveries) {
+      return deliveries.error();
+    }
+    for (const store::DeliveryRow& delivery : *deliveries) {
+      if (auto made = make_order(tx, delivery, due); !made) {
+        return made;
+      }
+    }
+    return {};
+  });
+  if (!read) {
+    return read.error();
+  }
+  if (!due.stale.empty()) {
+    const Status written = context_.store.write([&](store::Tx& tx) -> Status {
+      for (const std::int64_t seq : due.stale) {
+        if (auto finished = tx.finish_delivery(seq, "done"); !finished) {
+          return finished;
+        }
+      }
+      return {};
+    });
+    if (!written) {
+      return written.error();
+    }
+  }
+  return due;
+}
+
+Status Deliverer::make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
+  auto found = tx.sandbox_of_worker(delivery.worker, delivery.sandbox);
+  if (!found) {
+    return found.error();
+  }
+  const auto kind = wire::delivery_kind_from(delivery.kind);
+  if (!*found || !kind || (*found)->generation != delivery.generation) {
+    due.stale.push_back(delivery.seq);
+    return {};
+  }
+  const store::SandboxRow& row = **found;
+  const bool superseded = (*kind == wire::DeliveryKind::kCreate && !is_waiting_to_run(row.state)) ||
+                          (*kind == wire::DeliveryKind::kRenew && row.state != "running");
+  const auto sandbox = SandboxId::parse(row.id);
+  const auto tenant = TenantId::parse(row.tenant);
+  if (superseded || !sandbox || !tenant) {
+    due.stale.push_back(delivery.seq);
+    return {};
+  }
+  wire::Delivery message{delivery.seq,   *kind,       *sandbox,       *tenant,
+                         row.generation, row.expires, row.policy_hash};
+  if (*kind == wire::DeliveryKind::kCreate) {
+    const auto text = json::parse(row.spec);
+    auto spec = text ? wire::spec_from_json(*text) : Result<SandboxSpec>(text.error());
+    if (!spec) {
+      return Error{ErrorCode::kInternal, "the stored spec of `" + row.id + "` cannot be read"};
+    }
+    message.spec = std::move(*spec);
+  }
+  due.orders.push_back({delivery.seq, *kind, row.id, row.generation, delivery.attempts, row.created,
+                        row.expires, json::dump(wire::to_json(message))});
+  return {};
+}
+
+bool Deliverer::may_send(const Lane& lane, const Order& order) const {
+  if (lane.under_way.contains(order.seq)) {
+    return false;
+  }
+  if (order.kind == wire::DeliveryKind::kCreate && lane.creating >= lane.max_creating) {
+    return false;
+  }
+  return std::ranges::none_of(lane.under_way, [&](const auto& each) {
+    const Order& other = each.second;
+    // A remove overtakes whatever is under way for its sandbox but another remove.
+    return other.sandbox == order.sandbox &&
+           (order.kind != wire::DeliveryKind::kRemove || other.kind == wire::DeliveryKind::kRemove);
+  });
+}
+
+void Deliverer::dispatch(const std::string& worker, std::uint64_t epoch, Due due) {
+  Lane* lane = lane_of(worker, epoch);
+  if (lane == nullptr) {
+    return;
+  }
+  lane->reading = false;
+  lane->max_creating = due.max_creating;
+  for (const Order& order : due.orders) {
+    if (!may_send(*lane, order)) {
+      continue;
+    }
+    lane->under_way.emplace(order.seq, order);
+    lane->creating += order.kind == wire::DeliveryKind::kCreate ? 1 : 0;
+    send(worker, epoch, order);
+    lane = lane_of(worker, epoch);  // A send that fails at once may end the lane.
+    if (lane == nullptr) {
+      return;
+    }
+  }
+  if (lane->again) {
+    pump(worker);
+  }
+}
+
+void Deliverer::send(const std::string& worker, std::uint64_t epoch, const Order& order) {
+  const milliseconds timeout = order.kind == wire::DeliveryKind::kCreate
+                                   ? context_.config.create_wait + kCreateGrace
+                                   : kOrderTimeout;
+  fleet_.call({worker, "POST", "/v1/deliveries", order.body, timeout},
+              [this, worker, epoch, order](const Result<WorkerAnswer>& answer) {
+                answered(worker, epoch, order, answer);
+              });
+}
+
+void Deliverer::forget_order(const std::string& worker, std::uint64_t epoch, std::int64_t seq) {
+  Lane* lane = lane_of(worker, epoch);
+  if (lane == nullptr) {
+    return;
+  }
+  const auto found = lane->under_way.find(seq);
+  if (found != lane->under_way.end()) {
+    lane->creating -= found->second.kind == wire::DeliveryKind::kCreate ? 1 : 0;
+    lane->under_way.erase(found);
+  }
+}
+
+void Deliverer::settled(const std::string& worker, std::uint64_t epoch, std::int64_t seq) {
+  forget_order(worker, epoch, seq);
+  pump(worker);
+}
+
+}  // namespace sandboxkit::control

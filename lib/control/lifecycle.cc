@@ -1,0 +1,253 @@
+#include "control/lifecycle.h"
+
+#include "control/rows.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace sandboxkit::control {
+namespace {
+
+using Rows = std::map<std::string, store::SandboxRow>;
+
+bool is_end(SandboxState state) {
+  return state == SandboxState::kStopped || state == SandboxState::kError ||
+         state == SandboxState::kLost || state == SandboxState::kDeleted;
+}
+
+/// One report about a row whose generation is current.
+Status settle_current(store::Tx& tx, store::SandboxRow& row, SandboxState state,
+                      const std::string& reason, WallTime now, ReportOutcome& outcome) {
+  if ((row.state == "running" || row.state == "paused") && is_end(state)) {
+    const std::string end = state == SandboxState::kError ? "error" : "stopped";
+    auto done = end_sandbox(tx, row, end, reason.empty() ? "ended on its worker" : reason, now);
+    if (!done) {
+      return done.error();
+    }
+    if (*done) {
+      outcome.changed.push_back(row);
+    }
+    return {};
+  }
+  if (row.state == "lost" && state == SandboxState::kRunning) {
+    store::SandboxRow back = row;
+    back.state = "running";
+    back.reason.clear();
+    back.ended.reset();
+    auto done = tx.update_sandbox(back, row.state);
+    if (done && *done) {
+      row = std::move(back);
+      outcome.changed.push_back(row);
+      return {};
+    }
+    outcome.doubtful = true;  // Its name is taken by now: the inventory removes it.
+    return {};
+  }
+  outcome.doubtful |= is_ended(row.state) && !is_end(state);
+  return {};
+}
+
+Result<std::optional<store::SandboxRow>> row_of(store::Tx& tx, const std::string& worker,
+                                                Rows& rows, const std::string& id) {
+  if (const auto found = rows.find(id); found != rows.end()) {
+    return std::optional(found->second);
+  }
+  return tx.sandbox_of_worker(worker, id);
+}
+
+Result<Rows> rows_of_worker(store::Tx& tx, const std::string& worker) {
+  auto listed = tx.sandboxes_of_worker(worker);
+  if (!listed) {
+    return listed.error();
+  }
+  Rows rows;
+  for (store::SandboxRow& row : *listed) {
+    rows.emplace(row.id, std::move(row));
+  }
+  return rows;
+}
+
+Status queue_removal(store::Tx& tx, const store::SandboxRow& row, WallTime now) {
+  store::DeliveryRow remove{0, row.worker, row.id, row.generation, "remove"};
+  remove.created = remove.not_before = now;
+  return tx.insert(remove);
+}
+
+wire::Delivery removal_of(const SandboxReport& report) {
+  return wire::Delivery{0, wire::DeliveryKind::kRemove, report.sandbox, report.tenant,
+                        report.generation};
+}
+
+/// What the worker has and what the row says differ in the time of the end: the row's counts.
+Status align_expiry(store::Tx& tx, const store::SandboxRow& row, const SandboxReport& report,
+                    WallTime now) {
+  if (row.state != "running" || report.state != SandboxState::kRunning ||
+      report.expires_at == row.expires) {
+    return {};
+  }
+  store::DeliveryRow renew{0, row.worker, row.id, row.generation, "renew"};
+  renew.created = renew.not_before = now;
+  return tx.insert(renew);
+}
+
+/// A removal that was given up, or that the worker forgot with us, starts anew.
+Status requeue_removals(store::Tx& tx, const Rows& rows, WallTime now) {
+  for (const auto& [id, row] : rows) {
+    if (row.state != "stopping") {
+      continue;
+    }
+    if (auto dropped = tx.drop_deliveries(id); !dropped) {
+      return dropped;
+    }
+    if (auto queued = queue_removal(tx, row, now); !queued) {
+      return queued;
+    }
+  }
+  return {};
+}
+
+Status settle_reported(store::Tx& tx, const SandboxReport& report,
+                       std::optional<store::SandboxRow> row, WallTime now, ReportOutcome& outcome) {
+  const bool stray = !row || row->generation != report.generation;
+  if (stray) {
+    outcome.strays.push_back(removal_of(report));
+    return {};
+  }
+  outcome.doubtful = false;
+  if (auto status = settle_current(tx, *row, report.state, report.reason, now, outcome); !status) {
+    return status;
+  }
+  if (outcome.doubtful) {
+    outcome.strays.push_back(removal_of(report));
+    return {};
+  }
+  return align_expiry(tx, *row, report, now);
+}
+
+}  // namespace
+
+Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::string& reason,
+                           WallTime now) {
+  const std::string before = row.state;
+  row.desired = "stopped";
+  row.state = "stopping";
+  row.reason = reason;
+  auto done = tx.update_sandbox(row, before);
+  if (!done || !*done) {
+    return done;
+  }
+  if (auto dropped = tx.drop_deliveries(row.id); !dropped) {
+    return dropped.error();
+  }
+  if (auto queued = queue_removal(tx, row, now); !queued) {
+    return queued.error();
+  }
+  return true;
+}
+
+Result<bool> end_sandbox(store::Tx& tx, store::SandboxRow& row, const std::string& state,
+                         const std::string& reason, WallTime now) {
+  const std::string before = row.state;
+  row.desired = "stopped";
+  row.state = state;
+  row.reason = reason;
+  row.ended = now;
+  return tx.update_sandbox(row, before);
+}
+
+Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const std::string& worker,
+                                       const std::vector<wire::HeartbeatSandbox>& reports,
+                                       WallTime now) {
+  auto rows = rows_of_worker(tx, worker);
+  if (!rows) {
+    return rows.error();
+  }
+  ReportOutcome outcome;
+  std::map<std::string, bool> reported;
+  for (const wire::HeartbeatSandbox& report : reports) {
+    reported[report.sandbox.str()] = true;
+    auto row = row_of(tx, worker, *rows, report.sandbox.str());
+    if (!row) {
+      return row.error();
+    }
+    if (!*row || (*row)->generation != report.generation) {
+      outcome.doubtful = true;
+      continue;
+    }
+    auto status = settle_current(tx, **row, report.state, report.reason, now, outcome);
+    if (!status) {
+      return status.error();
+    }
+  }
+  for (const auto& [id, row] : *rows) {
+    outcome.doubtful |= row.state == "running" && !reported.contains(id);
+  }
+  return outcome;
+}
+
+Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
+                                       const std::vector<SandboxReport>& reports,
+                                       const std::vector<store::SandboxRow>& before, WallTime now) {
+  auto rows = rows_of_worker(tx, worker);
+  if (!rows) {
+    return rows.error();
+  }
+  ReportOutcome outcome;
+  std::map<std::string, bool> reported;
+  for (const SandboxReport& report : reports) {
+    auto row = row_of(tx, worker, *rows, report.sandbox.str());
+    if (!row) {
+      return row.error();
+    }
+    reported[report.sandbox.str()] |= *row && (*row)->generation == report.generation;
+    if (auto status = settle_reported(tx, report, std::move(*row), now, outcome); !status) {
+      return status.error();
+    }
+  }
+  for (const store::SandboxRow& old : before) {
+    const auto found = rows->find(old.id);
+    if (old.state != "running" || reported[old.id] || found == rows->end() ||
+        found->second.generation != old.generation || found->second.state != "running") {
+      continue;
+    }
+    auto done = end_sandbox(tx, found->second, "lost", "missing on its worker", now);
+    if (!done) {
+      return done.error();
+    }
+    outcome.changed.push_back(found->second);
+  }
+  outcome.doubtful = false;
+  if (auto queued = requeue_removals(tx, *rows, now); !queued) {
+    return queued.error();
+  }
+  return outcome;
+}
+
+Result<std::vector<store::SandboxRow>> lose_sandboxes(store::Tx& tx, const std::string& worker,
+                                                      const std::string& reason, WallTime now) {
+  auto rows = tx.sandboxes_of_worker(worker);
+  if (!rows) {
+    return rows.error();
+  }
+  std::vector<store::SandboxRow> changed;
+  for (store::SandboxRow& row : *rows) {
+    if (is_ended(row.state)) {
+      continue;
+    }
+    const bool was_stopping = row.state == "stopping";
+    auto done = end_sandbox(tx, row, was_stopping ? "deleted" : "lost",
+                            was_stopping ? row.reason : reason, now);
+    if (!done) {
+      return done.error();
+    }
+    if (auto dropped = tx.drop_deliveries(row.id); !dropped) {
+      return dropped.error();
+    }
+    changed.push_back(row);
+  }
+  return changed;
+}
+
+}  // namespace sandboxkit::control

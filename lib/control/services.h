@@ -1,0 +1,33 @@
+#pragma once
+
+#include "control/auth.h"
+#include "control/context.h"
+#include "control/deliverer.h"
+#include "control/fleet.h"
+#include "control/rows.h"
+#include "control/waiters.h"
+
+namespace sandboxkit::control {
+
+/// The parts that routes work with. All live as long as the controller.
+struct Services {
+  Context& context;
+  Authenticator& authenticator;
+  Waiters& waiters;
+  Fleet& fleet;
+  Deliverer& deliverer;
+};
+
+inline Hearing hearing_of(const Context& context, bool online) {
+  return {online, context.clock.now(), context.started, context.config.unreachable_after,
+          context.config.lost_after};
+}
+
+/// A line of the audit log, written in the action's own transaction.
+inline store::AuditRow audit_row(const Context& context, const Caller& caller, const char* action,
+                                 const std::string& target) {
+  return {0,      context.clock.now(), caller.tenant, caller.credential, action, target,
+          "done", caller.address};
+}
+
+}  // namespace sandboxkit::control

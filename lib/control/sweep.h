@@ -1,0 +1,32 @@
+#pragma once
+
+#include "control/services.h"
+
+#include <set>
+#include <string>
+
+namespace sandboxkit::control {
+
+/// What no call and no report brings about: workers that stay away are lost, creates that nobody
+/// waits for end with `create_wait`, old tombstones are dropped.
+class Sweep {
+ public:
+  explicit Sweep(Services& services) : services_(services) {}
+  /// On the loop's thread, once; goes on until `stop`.
+  void start();
+  void stop() { stopped_ = true; }
+
+ private:
+  void tick();
+  void pass();
+  void sweep_worker(const store::WorkerRow& row);
+  void end_late_creates(const store::WorkerRow& row);
+
+  Services& services_;
+  bool stopped_ = false;
+  WallTime last_purge_{};
+  /// Workers whose sandboxes are lost already; looked at by one pass at a time.
+  std::set<std::string> lost_;
+};
+
+}  // namespace sandboxkit::control
