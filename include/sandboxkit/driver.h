@@ -25,6 +25,8 @@ struct DriverCapabilities {
   double cpu_cores = 0;
   std::int64_t memory_mb = 0;
   std::vector<std::string> images{};
+  /// Why something that was tried is no capability, for people: `egress: ...`.
+  std::vector<std::string> problems{};
 };
 
 /// One sandbox to make true.

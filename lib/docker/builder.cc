@@ -168,7 +168,7 @@ class Run {
     if (!connection) {
       return connection.error();
     }
-    const auto reply = get_from_helper(std::move(*connection), "/health", kHealthTimeout);
+    const auto reply = call_helper(std::move(*connection), {"/health"}, kHealthTimeout);
     if (!reply) {
       return reply.error();
     }

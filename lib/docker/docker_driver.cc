@@ -132,7 +132,7 @@ Result<std::unique_ptr<DockerDriver>> DockerDriver::create(DockerDriverConfig co
 Result<DriverCapabilities> DockerDriver::probe() {
   const std::lock_guard lock(impl_->probe_mutex);
   if (!impl_->probed) {
-    auto found = probe_engine(*impl_->engine, impl_->fleet, impl_->config);
+    auto found = probe_engine(*impl_->engine, impl_->fleet);
     if (!found) {
       return found.error();
     }
@@ -195,7 +195,7 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
   if (!connection) {
     return connection.error();
   }
-  const auto reply = get_from_helper(std::move(*connection), "/denied", kHelperTimeout);
+  const auto reply = call_helper(std::move(*connection), {"/denied"}, kHelperTimeout);
   if (!reply) {
     return reply.error();
   }

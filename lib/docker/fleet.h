@@ -45,6 +45,8 @@ class Fleet {
   Result<std::vector<SandboxReport>> list();
   Result<std::vector<SandboxReport>> adopt();
   std::optional<Known> find(const SandboxId& sandbox) const;
+  /// The name of the sidecar's image, which is made unless the engine has it.
+  Result<std::string> egress_image();
 
   void on_event(std::function<void(const DriverEvent&)> handler);
   /// What the engine told.
@@ -77,7 +79,6 @@ class Fleet {
   Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
   SandboxReport adopt_one(const SandboxId& sandbox, const SeenSandbox& seen);
   void wait_for_guests(std::vector<SandboxReport>& reports);
-  Result<std::string> egress_image();
   void end(const SandboxId& sandbox, const std::string& container, std::string reason);
 
   const DockerDriverConfig& config_;

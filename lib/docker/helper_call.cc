@@ -21,6 +21,16 @@ constexpr std::size_t kMaxReplyBytes = 4 << 20;
 
 Error gone(const char* what) { return Error{ErrorCode::kUnavailable, what, "guest_unavailable"}; }
 
+std::string request_text(const HelperRequest& request) {
+  const std::string end = "Host: helper\r\nConnection: close\r\n";
+  if (request.json_body.empty()) {
+    return "GET " + request.path + " HTTP/1.1\r\n" + end + "\r\n";
+  }
+  return "POST " + request.path + " HTTP/1.1\r\n" + end +
+         "Content-Type: application/json\r\nContent-Length: " +
+         std::to_string(request.json_body.size()) + "\r\n\r\n" + request.json_body;
+}
+
 /// An answer that comes in pieces.
 class Reply {
  public:
@@ -61,14 +71,13 @@ class Reply {
 
 }  // namespace
 
-Result<EngineReply> get_from_helper(io::Fd connection, const std::string& path,
-                                    milliseconds timeout) {
+Result<EngineReply> call_helper(io::Fd connection, const HelperRequest& request,
+                                milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
+  const std::string text = request_text(request);
   // Small enough for the socket's buffer: the send does not wait.
-  const std::string request =
-      "GET " + path + " HTTP/1.1\r\nHost: helper\r\nConnection: close\r\n\r\n";
-  if (send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-      static_cast<ssize_t>(request.size())) {
+  if (send(connection.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+      static_cast<ssize_t>(text.size())) {
     return gone("the helper takes no request");
   }
   Reply reply;

@@ -10,10 +10,16 @@
 
 namespace sandboxkit::docker {
 
-/// One GET over a connection to a helper, which is closed afterwards; whole answer of at most
+struct HelperRequest {
+  std::string path;
+  std::string
+      json_body{};  ///< Empty: a GET, else a POST. Small: it has to fit the socket's buffer.
+};
+
+/// One request over a connection to a helper, which is closed afterwards; whole answer of at most
 /// 4 MiB. The helper is read as strictly as any other peer.
 /// Errors: kDeadlineExceeded, kUnavailable `guest_unavailable`, kTooLarge, or the bad answer's.
-Result<EngineReply> get_from_helper(io::Fd connection, const std::string& path,
-                                    std::chrono::milliseconds timeout);
+Result<EngineReply> call_helper(io::Fd connection, const HelperRequest& request,
+                                std::chrono::milliseconds timeout);
 
 }  // namespace sandboxkit::docker

@@ -1,14 +1,17 @@
 #include "docker/wall_probe.h"
 
 #include "base/random.h"
-#include "docker/images.h"
+#include "base/text.h"
+#include "docker/helper_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 
 namespace sandboxkit::docker {
@@ -16,65 +19,117 @@ namespace {
 
 constexpr std::int64_t kMiB = 1024 * 1024;
 constexpr std::size_t kProbeIdLength = 12;
+/// Nothing has to listen there: a refusal from the address is an answer as well.
+constexpr const char* kAttackedPort = ":9";
+/// Each try that gets no answer takes its 1.5 s.
+constexpr std::size_t kMaxAttackedHosts = 3;
+constexpr std::chrono::milliseconds kAttackTimeout{30'000};
 
-/// Whether an interface of this machine has an address in the subnet: a sandbox could dial it.
-bool host_has_address_in(const Subnet& subnet) {
+/// The IPv4 addresses of this machine but loopback. Errors: kUnavailable.
+Result<std::vector<Subnet>> host_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
-    return true;  // Not known is not proved.
+    return Error{ErrorCode::kUnavailable, "the addresses of this machine are not known"};
   }
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(list, &freeifaddrs);
+  std::vector<Subnet> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET ||
+        (entry->ifa_flags & IFF_LOOPBACK) != 0) {
       continue;
     }
     sockaddr_in address{};
     std::memcpy(&address, entry->ifa_addr, sizeof address);
-    if (subnet.overlaps(Subnet{ntohl(address.sin_addr.s_addr), 32})) {
-      return true;
-    }
+    found.push_back(Subnet{ntohl(address.sin_addr.s_addr), 32});
   }
-  return false;
+  return found;
 }
 
-/// Reads the throw-away wall back from the engine.
-bool wall_stands(EngineClient& engine, const Known& known) {
-  const auto network = engine.get("/networks/" + known.ids.wall);
+/// What the engine says about the throw-away wall. Returns its subnet.
+Result<Subnet> check_network(EngineClient& engine, const std::string& wall,
+                             const std::vector<Subnet>& hosts) {
+  const auto network = engine.get("/networks/" + wall);
   if (!network) {
-    return false;
+    return network.error();
   }
   const auto subnets = subnets_of_networks(json::Array{*network});
   const json::Value* internal = network->find("Internal");
   const json::Value* ipv6 = network->find("EnableIPv6");
   if (subnets.size() != 1 || internal == nullptr || *internal != json::Value(true) ||
       ipv6 == nullptr || *ipv6 != json::Value(false)) {
-    return false;
+    return Error{ErrorCode::kConflict, "the engine made another network than it was asked for"};
   }
-  return !host_has_address_in(subnets.front());
+  for (const Subnet& host : hosts) {
+    if (subnets.front().overlaps(host)) {
+      return Error{ErrorCode::kConflict,
+                   "this machine has the address " + host.host(0) + " inside of the wall"};
+    }
+  }
+  return subnets.front();
+}
+
+/// Tries the ways out from inside of the sandbox, by its guest.
+Status attack(HelperLink& guest, const Subnet& wall, const std::vector<Subnet>& hosts) {
+  json::Array command{kEgressInImage, "--probe-wall", wall.host(1) + kAttackedPort};
+  for (std::size_t i = 0; i < std::min(hosts.size(), kMaxAttackedHosts); ++i) {
+    command.emplace_back(hosts[i].host(0) + kAttackedPort);
+  }
+  auto connection = guest.connect();
+  if (!connection) {
+    return connection.error();
+  }
+  const json::Value order = json::Object{{"command", std::move(command)}, {"cwd", "/"}};
+  const auto reply =
+      call_helper(std::move(*connection), {"/exec", json::dump(order)}, kAttackTimeout);
+  if (!reply) {
+    return reply.error();
+  }
+  const auto outcome = json::parse(reply->body);
+  const auto said = json::parse(outcome ? outcome->text("stdout") : "");
+  const json::Value* tried = said ? said->find("tried") : nullptr;
+  const json::Value* reached = said ? said->find("reached") : nullptr;
+  if (tried == nullptr || tried->as_array() == nullptr || tried->as_array()->empty() ||
+      reached == nullptr || reached->as_array() == nullptr) {
+    return Error{ErrorCode::kInternal,
+                 "the tries from inside of a wall could not be made: " + quoted(reply->body)};
+  }
+  if (!reached->as_array()->empty()) {
+    return Error{ErrorCode::kConflict,
+                 "from inside of a wall this was reached: " + json::dump(*reached)};
+  }
+  return {};
+}
+
+/// Looks at a walled sandbox that stands.
+Status check_wall(EngineClient& engine, const Known& known) {
+  const auto hosts = host_addresses();
+  if (!hosts) {
+    return hosts.error();
+  }
+  const auto subnet = check_network(engine, known.ids.wall, *hosts);
+  return subnet ? attack(*known.guest, *subnet, *hosts) : Status(subnet.error());
 }
 
 /// Builds a walled sandbox that allows nothing, looks at it, and removes it.
-bool can_wall(EngineClient& engine, Fleet& fleet, const DockerDriverConfig& config) {
-  const auto hash = hash_file(config.egress_binary);
+Status try_wall(EngineClient& engine, Fleet& fleet) {
+  // The sidecar's image serves as the sandbox's: the guest is static and needs nothing of it.
+  const auto image = fleet.egress_image();
+  if (!image) {
+    return image.error();
+  }
   const auto id = SandboxId::parse(kProbePrefix + system_random().text(kProbeIdLength, kBase36));
   const auto tenant = TenantId::parse("probe");
-  if (!hash || !id || !tenant) {
-    return false;
-  }
-  // The sidecar's image serves as the sandbox's: the guest is static and needs nothing of it.
-  const std::string image = egress_image_name(*hash);
-  if (!ensure_egress_image(engine, config.egress_binary, image)) {
-    return false;
-  }
-  SandboxOrder order{*id, *tenant, 1, SandboxSpec{image, Egress::walled(EgressPolicy::deny_all())}};
+  SandboxOrder order{*id, *tenant, 1,
+                     SandboxSpec{*image, Egress::walled(EgressPolicy::deny_all())}};
   order.policy_hash = "probe";
-  bool stands = false;
-  if (fleet.create(order, std::stop_token{})) {
+  Status stands = fleet.create(order, std::stop_token{});
+  if (stands) {
     const auto known = fleet.find(*id);
-    stands = known && wall_stands(engine, *known);
+    stands = known ? check_wall(engine, *known)
+                   : Status(Error{ErrorCode::kUnavailable, "the sandbox of the probe ended"});
   }
-  const Status gone = fleet.remove(*id);
-  return stands && gone;
+  Status gone = fleet.remove(*id);
+  return stands ? gone : stands;
 }
 
 std::vector<std::string> runtimes_of(const json::Value& info) {
@@ -91,8 +146,7 @@ std::vector<std::string> runtimes_of(const json::Value& info) {
 
 }  // namespace
 
-Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet,
-                                        const DockerDriverConfig& config) {
+Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet) {
   const auto info = engine.get("/info");
   if (!info) {
     return info.error();
@@ -102,8 +156,11 @@ Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet,
   found.arch = engine.version().arch;
   found.cpu_cores = static_cast<double>(info->integer("NCPU"));
   found.memory_mb = info->integer("MemTotal") / kMiB;
-  if (can_wall(engine, fleet, config)) {
+  const Status wall = try_wall(engine, fleet);
+  if (wall) {
     found.capabilities.emplace_back("egress");
+  } else {
+    found.problems.push_back("egress: " + wall.error().message);
   }
   return found;
 }

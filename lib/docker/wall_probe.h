@@ -8,11 +8,11 @@
 namespace sandboxkit::docker {
 
 /// What this engine is and can do. `egress` is listed only after a throw-away walled sandbox was
-/// built on it, its guest and its proxy answered, and what the engine then said about it was right:
-/// internal network without IPv6, no address of the host in the wall's subnet, sandbox on that
-/// network alone.
-/// Blocking: a walled create and a removal (some seconds).
-Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet,
-                                        const DockerDriverConfig& config);
+/// built on it, the engine said the right things about its network (internal, no IPv6, no address
+/// of this machine in it), and a program inside of it tried to get out and could not: this
+/// machine's addresses, the wall's gateway, the engine's resolver, a raw packet socket. Not tried:
+/// multicast and broadcast, which engine 20.10 lets through to this machine one way. Blocking: a
+/// walled create, some seconds of tries, and a removal.
+Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet);
 
 }  // namespace sandboxkit::docker

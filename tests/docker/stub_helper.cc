@@ -79,7 +79,11 @@ void serve(std::shared_ptr<io::HttpExchange> exchange) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--probe-wall") {
+    std::puts("{\"reached\":[],\"tried\":[\"nothing: a stub\"]}");
+    return 0;
+  }
   const char* mode = std::getenv("SANDBOXKIT_STUB");
   if (mode != nullptr && std::string_view(mode) == "dies") {
     std::fputs("these are my last words\n", stderr);
