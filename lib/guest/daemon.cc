@@ -33,7 +33,6 @@ void harden() {
   ::prctl(PR_SET_DUMPABLE, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::umask(kUmask);
-  ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGHUP, SIG_IGN);
 }
 
@@ -59,7 +58,7 @@ io::Fd stop_signals() {
 int run_daemon(const DaemonOptions& options) {
   open_standard_descriptors();
   harden();
-  block_child_signals();
+  prepare_signals();
   const io::Fd signals = stop_signals();
 
   io::EventLoop loop;

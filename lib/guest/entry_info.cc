@@ -61,7 +61,8 @@ std::string modified(const struct stat& status) {
 
 class Lister {
  public:
-  explicit Lister(const Accounts& accounts) : accounts_(accounts) {}
+  Lister(const Accounts& accounts, std::size_t max_entries)
+      : accounts_(accounts), max_entries_(max_entries) {}
 
   Status list(const std::string& path, int depth) {
     auto names = names_in(path);
@@ -78,7 +79,7 @@ class Lister {
       const bool folder = info->text("type") == "FILE_TYPE_DIRECTORY";
       const bool link = info->find("symlinkTarget") != nullptr;
       found_.push_back(std::move(*info));
-      if (found_.size() > kMaxListEntries) {
+      if (found_.size() > max_entries_) {
         return too_many();
       }
       if (depth > 1 && folder && !link) {
@@ -105,20 +106,22 @@ class Lister {
       if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) {
         names.emplace_back(entry->d_name);
       }
-      if (names.size() + found_.size() > kMaxListEntries) {
+      if (names.size() + found_.size() > max_entries_) {
         return too_many();
       }
     }
     return names;
   }
 
-  static Error too_many() {
+  Error too_many() const {
     return {ErrorCode::kResourceExhausted,
-            "more than 10000 entries: list a folder below, or a smaller depth", "too_many_entries",
-            "path"};
+            "more than " + std::to_string(max_entries_) +
+                " entries: list a folder below, or a smaller depth",
+            "too_many_entries", "path"};
   }
 
   const Accounts& accounts_;
+  const std::size_t max_entries_;
   json::Array found_;
 };
 
@@ -149,7 +152,8 @@ Result<json::Value> entry_info(const std::string& path, const Accounts& accounts
   return json::Value(std::move(info));
 }
 
-Result<json::Array> list_entries(const std::string& path, int depth, const Accounts& accounts) {
+Result<json::Array> list_entries(const std::string& path, int depth, const Accounts& accounts,
+                                 std::size_t max_entries) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     return file_error(errno, path);
@@ -158,7 +162,7 @@ Result<json::Array> list_entries(const std::string& path, int depth, const Accou
     return Error{ErrorCode::kInvalidArgument, "path '" + path + "' is not a directory",
                  "not_a_directory", "path"};
   }
-  Lister lister(accounts);
+  Lister lister(accounts, max_entries);
   if (const Status listed = lister.list(path, depth); !listed) {
     return listed.error();
   }

@@ -2,6 +2,7 @@
 
 #include "sandboxkit/result.h"
 
+#include "guest/bounds.h"
 #include "guest/users.h"
 #include "json/value.h"
 
@@ -16,7 +17,8 @@ Result<json::Value> entry_info(const std::string& path, const Accounts& accounts
 
 /// The entries below a directory, sorted by name, each directory before its own entries; `depth` 1
 /// are the direct ones. Links to directories are not entered. Errors: as `file_error`;
-/// kInvalidArgument for what is no directory; kResourceExhausted past kMaxListEntries.
-Result<json::Array> list_entries(const std::string& path, int depth, const Accounts& accounts);
+/// kInvalidArgument for what is no directory; kResourceExhausted past `max_entries`.
+Result<json::Array> list_entries(const std::string& path, int depth, const Accounts& accounts,
+                                 std::size_t max_entries = kMaxListEntries);
 
 }  // namespace sandboxkit::guest

@@ -131,6 +131,9 @@ class ExecCall : public OutputListener, public std::enable_shared_from_this<Exec
   }
 
   void time_is_up() {
+    if (process_->exited()) {
+      return;  // it made it: only its output is still on the way
+    }
     timed_out_ = true;
     process_->kill_session();
   }

@@ -22,9 +22,10 @@ sigset_t child_signal() {
 
 }  // namespace
 
-void block_child_signals() {
+void prepare_signals() {
   const sigset_t set = child_signal();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 Reaper::Reaper(io::EventLoop& loop) : loop_(loop) {

@@ -13,7 +13,7 @@ namespace sandboxkit::guest {
 
 /// Waits for every child of this process, adopted orphans included, and tells who asked.
 ///
-/// SIGCHLD must be blocked in every thread before it is made (`block_child_signals`).
+/// SIGCHLD must be blocked in every thread before it is made (`prepare_signals`).
 /// Thread-safety: the loop's thread.
 class Reaper {
  public:
@@ -34,6 +34,8 @@ class Reaper {
   std::uint64_t reaped_ = 0;
 };
 
-void block_child_signals();
+/// For the whole process, before it has threads: SIGCHLD is blocked for the reaper to read, and
+/// SIGPIPE is ignored, because a child that closed its stdin must not end its guest.
+void prepare_signals();
 
 }  // namespace sandboxkit::guest

@@ -12,6 +12,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -253,7 +254,8 @@ Status open_pipes(const SpawnPlan& plan, Stdio& stdio) {
   return {};
 }
 
-/// Signals stay blocked around the clone: no handler of ours may run in the child.
+/// Signals stay blocked around the clone: no handler of ours may run in the child. A child that
+/// became another user may have made our shared memory dumpable (fs.suid_dumpable); that is undone.
 pid_t clone_child(Child& child) {
   const auto stack = std::make_unique<char[]>(kChildStackBytes);
   auto top = reinterpret_cast<std::uintptr_t>(stack.get()) + kChildStackBytes;
@@ -262,9 +264,13 @@ pid_t clone_child(Child& child) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  const int dumpable = ::prctl(PR_GET_DUMPABLE);
   const pid_t pid =
       ::clone(child_main, reinterpret_cast<void*>(top), CLONE_VM | CLONE_VFORK | SIGCHLD, &child);
   const int error_number = errno;
+  if (dumpable == 0) {
+    ::prctl(PR_SET_DUMPABLE, 0);
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = error_number;
   return pid;

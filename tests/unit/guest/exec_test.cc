@@ -219,7 +219,7 @@ TEST_CASE("a slow reader slows the command, not the guest") {
   const TemporaryFolder folder;
   const std::string marker = folder / "written";
   TestGuest guest;
-  Events events(guest, shell("head -c 16777216 /dev/zero; touch " + marker));
+  Events events(guest, shell("head -c 4194304 /dev/zero; touch " + marker));
   CHECK(events.next().text("type") == "start");
   // Others are served meanwhile, and the command waits for us in its pipe.
   CHECK(guest.exec(shell("echo here")).json().text("stdout") == "here\n");
@@ -230,7 +230,7 @@ TEST_CASE("a slow reader slows the command, not the guest") {
     bytes += base64_decode(event.text("data")).value_or("").size();
     event = events.next();
   }
-  CHECK(bytes == 16777216);
+  CHECK(bytes == 4194304);
   CHECK(event.integer("exit_code", -1) == 0);
   CHECK(std::filesystem::exists(marker));
 }
@@ -269,4 +269,34 @@ TEST_CASE("a command has three descriptors and no others") {
   const Client idle = guest.connect();
   const json::Value answer = guest.exec(shell("ls /proc/$$/fd")).json();
   CHECK(answer.text("stdout") == "0\n1\n2\n");
+}
+
+TEST_CASE("a request that is too large is refused, and the largest that is not is read") {
+  TestGuest guest;
+  const std::size_t limit = 4 << 20;
+  CHECK(guest.call("POST", "/exec", std::string(limit + 1, ' ')).status == 413);
+  const Answer blank = guest.call("POST", "/exec", std::string(limit, ' '));
+  CHECK(blank.json().text("error") == "invalid_json");
+}
+
+TEST_CASE("commands leave no descriptor open in the guest") {
+  const auto open_descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  TestGuest guest;
+  Client client = guest.connect();
+  const std::string requests[] = {json::dump(shell("true", {{"stdin_base64", "eA=="}})),
+                                  R"({"command":["no-such-command"]})",
+                                  R"({"command":["true"],"cwd":"/no/such"})"};
+  for (const std::string& request : requests) {
+    client.call("POST", "/exec", request);
+  }
+  const auto before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    for (const std::string& request : requests) {
+      client.call("POST", "/exec", request);
+    }
+  }
+  CHECK(open_descriptors() == before);
 }

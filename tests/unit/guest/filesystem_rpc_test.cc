@@ -1,3 +1,4 @@
+#include "guest/entry_info.h"
 #include "tests/unit/guest/support.h"
 
 #include <doctest/doctest.h>
@@ -120,4 +121,19 @@ TEST_CASE("a user that does not exist is refused in the words that clients compa
                                   {{"Authorization", "Basic " + base64_encode("root123:")}});
   CHECK(answer.status == 401);
   CHECK(answer.body == R"({"code":"unauthenticated","message":"invalid username: 'root123'"})");
+}
+
+TEST_CASE("a list as long as the limit is given, and a longer one is refused") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  write_file(folder / "a/b", "");
+  write_file(folder / "c", "");
+  const guest::Accounts accounts;
+  CHECK(guest::list_entries(folder.path(), 2, accounts, 3)->size() == 3);
+  CHECK(guest::list_entries(folder.path(), 1, accounts, 2)->size() == 2);
+  for (const int depth : {1, 2}) {
+    const auto list = guest::list_entries(folder.path(), depth, accounts, depth);
+    REQUIRE_FALSE(list.has_value());
+    CHECK(list.error().code == ErrorCode::kResourceExhausted);
+  }
 }

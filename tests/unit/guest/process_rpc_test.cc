@@ -244,3 +244,34 @@ TEST_CASE("a request that is no message is invalid") {
   CHECK(answer.status == 400);
   CHECK(answer.json().text("code") == "invalid_argument");
 }
+
+TEST_CASE("a process has sixteen listeners and not one more") {
+  TestGuest guest;
+  RpcStream first(guest, kStart, script("sleep 300"));
+  const auto pid = first.event("start").integer("pid");
+  std::vector<std::unique_ptr<RpcStream>> others;
+  for (int i = 1; i < 16; ++i) {
+    others.push_back(
+        std::make_unique<RpcStream>(guest, kConnect, json::Object{{"process", of_pid(pid)}}));
+    CHECK(others.back()->event("start").integer("pid") == pid);
+  }
+  RpcStream last(guest, kConnect, json::Object{{"process", of_pid(pid)}});
+  CHECK(last.finish() == end_error("resource_exhausted", "process has too many listeners"));
+}
+
+TEST_CASE("input waits for a process that does not read, up to a limit") {
+  TestGuest guest;
+  RpcStream stream(guest, kStart, script("sleep 300"));
+  const auto pid = stream.event("start").integer("pid");
+  // Its answer is held back until the process reads.
+  Client waiting = guest.connect();
+  const std::string large = json::dump(input(pid, "stdin", std::string(1 << 20, 'x')));
+  waiting.send_head(
+      "POST", "/process.Process/SendInput",
+      {{"Content-Type", "application/json"}, {"Content-Length", std::to_string(large.size())}});
+  waiting.send_bytes(large);
+  const auto send_more = [&] {
+    return guest.rpc("process.Process/SendInput", input(pid, "stdin", "y"));
+  };
+  CHECK(eventually([&] { return send_more().json().text("code") == "resource_exhausted"; }));
+}

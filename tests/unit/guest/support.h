@@ -161,7 +161,7 @@ class Client {
 class TestGuest {
  public:
   explicit TestGuest(std::vector<std::string> env = {"PATH=/usr/bin:/bin", "FROM_CONTAINER=yes"}) {
-    block_child_signals();
+    prepare_signals();
     guest_ = std::make_unique<Guest>(loop_, GuestOptions{.container_env = std::move(env)});
     thread_ = std::jthread([this] { loop_.run(); });
   }
