@@ -206,6 +206,7 @@ void set_rules(CURL* handle, std::chrono::milliseconds connect_timeout,
   curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(handle, CURLOPT_TCP_NODELAY, 1L);
+  curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);  // a stream may be silent for long
   curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, 256 * 1024L);
   curl_easy_setopt(handle, CURLOPT_UPLOAD_BUFFERSIZE, 256 * 1024L);
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect_timeout.count()));

@@ -84,7 +84,8 @@ class TunnelClient {
 };
 
 /// The worker's end of one stream. As with an HTTP exchange, the first answer counts, a call that
-/// comes too late does nothing, and `collect_body` answers 413 by itself.
+/// comes too late does nothing, and `collect_body` answers 413 by itself. A complete answer ends
+/// the whole stream: the rest of a request's body is not waited for.
 class TunnelExchange {
  public:
   virtual ~TunnelExchange() = default;

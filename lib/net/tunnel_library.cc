@@ -201,6 +201,9 @@ struct TunnelSession::Callbacks {
     if (!flow || flow->out_.size() < size) {
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     }
+    if (session.batch_.empty()) {
+      session.batch_.reserve(std::min(kTunnelBatchBytes, flow->out_.size()) + size);
+    }
     session.batch_.append(reinterpret_cast<const char*>(head), kFrameHeadBytes);
     flow->out_.take(size, session.batch_);
     if (flow->wants_room_ && flow->out_.size() < io::Socket::kLowWater) {
