@@ -250,11 +250,12 @@ void TunnelSession::die(const Error& error) {
 }
 
 void TunnelSession::schedule_tick() {
-  const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::steady_clock::now() - last_heard_);
+  const auto now = std::chrono::steady_clock::now();
+  const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_heard_);
   const auto until_dead = setup_.limits.dead_after - silence;
   const auto wait =
       std::clamp(until_dead, std::chrono::milliseconds(1), setup_.limits.ping_interval);
+  tick_due_ = now + wait;
   tick_ = loop().run_after(wait, [weak = weak_from_this()] {
     if (const auto session = weak.lock()) {
       session->on_tick();
@@ -263,7 +264,11 @@ void TunnelSession::schedule_tick() {
 }
 
 void TunnelSession::on_tick() {
-  if (std::chrono::steady_clock::now() - last_heard_ >= setup_.limits.dead_after) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - tick_due_ > setup_.limits.ping_interval) {
+    last_heard_ = now;  // This process stood still; nobody could be heard meanwhile.
+  }
+  if (now - last_heard_ >= setup_.limits.dead_after) {
     die(tunnel_gone("the other side was silent for too long"));
     return;
   }

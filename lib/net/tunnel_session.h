@@ -186,6 +186,7 @@ class TunnelSession : public std::enable_shared_from_this<TunnelSession> {
   bool peer_leaves_ = false;
   bool dead_ = false;
   std::chrono::steady_clock::time_point last_heard_{};
+  std::chrono::steady_clock::time_point tick_due_{};
   io::EventLoop::TimerId tick_ = 0;
   io::EventLoop::TimerId grace_ = 0;
 };

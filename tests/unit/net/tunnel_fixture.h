@@ -34,9 +34,9 @@ class TunnelFixture {
                                  [this](const Error& error) { server_closed = error; });
   }
 
-  /// Serves the loop until `done` holds; false when it does not come true within ten seconds.
+  /// Serves the loop until `done` holds; false when it does not come true within a minute.
   bool serve_until(const std::function<bool()>& done) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!done()) {
       if (std::chrono::steady_clock::now() > limit) {
         return false;
