@@ -202,7 +202,7 @@ TEST_CASE(
     "a broken chunk ends the connection with 400, and the upstream sees no whole request") {  // 52
   World world(ok_world([](const std::string&) -> Reply { return {}; }));
   for (const char* body : {"zz\r\nhello\r\n", "5\r\nhelloworld\r\n", "-1\r\n", "5\nhello\n0\n\n"}) {
-    CAPTURE(body);
+    CAPTURE(std::string(body));
     Client client(world);
     client.send(get(world, "ok.test", "Transfer-Encoding: chunked\r\n", "POST") + body);
     const std::string answer = client.read_all();

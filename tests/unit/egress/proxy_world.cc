@@ -130,14 +130,18 @@ World::~World() {
   thread_.join();
   proxy_.reset();
   loop_.remove(dns_.get());
+  for (const auto& socket : upstream_sockets_) {
+    socket->close();
+  }
 }
 
 void World::on_upstream(io::Fd fd) {
   ++upstream_connections_;
   const auto socket = io::Socket::adopt(loop_, std::move(fd));
+  upstream_sockets_.push_back(socket);
   const auto received = std::make_shared<std::string>();
   socket->start({.on_data =
-                     [this, socket, received](std::string_view bytes) {
+                     [this, socket = socket.get(), received](std::string_view bytes) {
                        *received += bytes;
                        const Reply reply = options_.upstream(*received);
                        if (!reply.bytes.empty()) {
@@ -148,7 +152,7 @@ void World::on_upstream(io::Fd fd) {
                          socket->close_after_flush();
                        }
                      },
-                 .on_end = [socket] { socket->close_after_flush(); }});
+                 .on_end = [socket = socket.get()] { socket->close_after_flush(); }});
 }
 
 void World::serve_dns() {

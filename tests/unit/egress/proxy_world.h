@@ -79,6 +79,7 @@ class World {
   std::atomic<std::size_t> upstream_connections_{0};
   std::atomic<std::size_t> dns_queries_{0};
   std::unique_ptr<Proxy> proxy_;
+  std::vector<std::shared_ptr<io::Socket>> upstream_sockets_;
   std::thread thread_;
 };
 
