@@ -64,9 +64,9 @@ std::string way_out(const Error& error) {
 
 int fail(const Error& error) {
   std::string line = "sandboxkit: " + printable(error.message);
-  const bool names_field =
-      error.field.empty() || error.message.find(error.field) != std::string::npos;
-  if (!names_field) {
+  // A path into a document helps; the name of a single value says nothing new.
+  const bool is_path = error.field.find_first_of(".[") != std::string::npos;
+  if (is_path && error.message.find(error.field) == std::string::npos) {
     line += " (" + printable(error.field) + ")";
   }
   line += "\n";

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -21,7 +23,8 @@
 namespace sandboxkit::cli {
 namespace {
 
-constexpr std::size_t kInputPiece = 32 * 1024;
+/// A piece is one call; as base64 it stays well below what the guest takes as one message.
+constexpr std::size_t kInputPiece = 256 * 1024;
 constexpr std::size_t kMaxMessageBytes = 4U << 20;
 constexpr json::Limits kMessageLimits{
     .max_bytes = kMaxMessageBytes, .max_depth = 8, .max_values = 256};
@@ -142,7 +145,7 @@ class InputPump {
 
  private:
   void run() {
-    std::array<char, kInputPiece> buffer{};
+    std::string buffer(kInputPiece, '\0');
     while (true) {
       std::array<pollfd, 2> waiting{pollfd{kStandardInput, POLLIN, 0},
                                     pollfd{stop_read_.get(), POLLIN, 0}};
@@ -155,15 +158,30 @@ class InputPump {
       if (waiting[0].revents == 0) {
         continue;
       }
-      const auto got = read_some(kStandardInput, buffer);
-      if (!got || *got == 0) {
+      const std::size_t got = fill(buffer);
+      // A failure: the process has closed its input or is gone; its end comes over the stream.
+      if (got > 0 && !process_.send({buffer.data(), got})) {
+        return;
+      }
+      if (got == 0) {
         process_.close_input();
         return;
       }
-      if (!process_.send({buffer.data(), *got})) {
-        return;  // The process has closed its input or is gone; its end comes over the stream.
-      }
     }
+  }
+
+  /// What is there already, as one piece; 0 at the end of the input.
+  static std::size_t fill(std::span<char> buffer) {
+    std::size_t filled = 0;
+    pollfd more{kStandardInput, POLLIN, 0};
+    do {
+      const auto got = read_some(kStandardInput, buffer.subspan(filled));
+      if (!got || *got == 0) {
+        break;
+      }
+      filled += *got;
+    } while (filled < buffer.size() && poll(&more, 1, 0) == 1);
+    return filled;
   }
 
   RemoteProcess& process_;
