@@ -44,6 +44,7 @@ struct EventLoop::Impl {
   std::uint32_t last_generation = 0;
   std::map<std::pair<Instant, TimerId>, Timer> timers;
   std::unordered_map<TimerId, Instant> timer_times;
+  std::unordered_map<TimerId, std::function<void()>> at_end;
   TimerId last_timer = 0;
 
   std::mutex posted_mutex;
@@ -140,6 +141,10 @@ EventLoop::EventLoop() : impl_(std::make_unique<Impl>()) {
 }
 
 EventLoop::~EventLoop() {
+  while (!impl_->at_end.empty()) {
+    const auto last = impl_->at_end.extract(impl_->at_end.begin());
+    last.mapped()();
+  }
   // What a callback owns may use the loop while it is destroyed, so the tables are emptied first.
   while (!impl_->watches.empty() || !impl_->timers.empty() || !impl_->posted.empty()) {
     const auto watches = std::exchange(impl_->watches, {});
@@ -182,7 +187,14 @@ EventLoop::TimerId EventLoop::run_after(Duration delay, std::function<void()> ca
   return id;
 }
 
+EventLoop::TimerId EventLoop::run_at_end(std::function<void()> callback) {
+  const TimerId id = ++impl_->last_timer;
+  impl_->at_end.emplace(id, std::move(callback));
+  return id;
+}
+
 void EventLoop::cancel(TimerId timer) {
+  const auto at_end = impl_->at_end.extract(timer);
   const auto found = impl_->timer_times.find(timer);
   if (found == impl_->timer_times.end()) {
     return;

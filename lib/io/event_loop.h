@@ -31,6 +31,8 @@ class EventLoop {
 
   TimerId run_after(Duration delay, std::function<void()> callback);
   void cancel(TimerId timer);  ///< An id that ran already is ignored.
+  /// Runs `callback` when the loop is destroyed, so that what lives by itself in it can let go.
+  TimerId run_at_end(std::function<void()> callback);
 
   /// Runs `work` on the loop's thread, soon.
   void post(std::function<void()> work);

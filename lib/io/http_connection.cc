@@ -67,6 +67,7 @@ void ServerConnection::client_gone() {
   if (over_) {
     return;
   }
+  const auto self = shared_from_this();
   const auto gone = exchange_ ? exchange_->detach() : nullptr;
   abort(false);
   if (gone) {
@@ -135,7 +136,7 @@ void ServerConnection::refuse(int status, std::string_view error, std::string_vi
 }
 
 void ServerConnection::end_in_order() {
-  const auto self = shared_from_this();  // The socket's handlers may be the last owners.
+  const auto self = shared_from_this();  // The socket's handlers own us, and they go now.
   socket_->close_after_flush();
   finished();
 }
@@ -166,6 +167,7 @@ void ServerConnection::wake() {
 }
 
 void ServerConnection::exchange_finished(bool keep_alive) {
+  const auto self = shared_from_this();
   const auto finished_exchange = std::exchange(exchange_, nullptr);
   finished_exchange->detach();
   loop_.cancel(timer_);

@@ -92,6 +92,7 @@ struct Socket::Impl {
   std::weak_ptr<Socket> self;
   std::shared_ptr<Socket> keep_alive;  // While it flushes without an owner.
   EventLoop::TimerId flush_timer = 0;
+  EventLoop::TimerId end_watch = 0;
 
   void update_interest();
   void unwatch();
@@ -133,6 +134,12 @@ std::shared_ptr<Socket> Socket::adopt(EventLoop& loop, Fd fd) {
   }
   std::shared_ptr<Socket> socket(new Socket(std::move(impl)));
   socket->impl_->self = socket;
+  // Handlers often own their socket: without the loop nobody would take them apart.
+  socket->impl_->end_watch = loop.run_at_end([weak = std::weak_ptr<Socket>(socket)] {
+    if (const auto alive = weak.lock()) {
+      alive->impl_->release();
+    }
+  });
   return socket;
 }
 
@@ -388,6 +395,7 @@ void Socket::Impl::release(Fd* taken) {
   }
   unwatch();
   loop.cancel(flush_timer);
+  loop.cancel(end_watch);
   Fd last = std::move(fd);
   if (taken != nullptr) {
     *taken = std::move(last);

@@ -26,7 +26,7 @@ inline std::pair<Fd, Fd> socket_pair() {
 
 /// Turns the loop until `done` holds; false when it does not within the (generous) bound.
 inline bool run_until(EventLoop& loop, const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) {
       return false;
@@ -48,12 +48,20 @@ inline std::ptrdiff_t open_descriptors() {
   return std::distance(begin(all), end(all));
 }
 
-/// Bytes that show when some are lost, doubled or swapped.
+/// Bytes that show when some are lost, doubled or swapped: a long period that divides no buffer.
 inline std::string pattern(std::size_t size, std::size_t from = 0) {
-  std::string out(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::size_t at = from + i;
-    out[i] = static_cast<char>((at * 31 + at / 251) & 0xff);
+  constexpr std::size_t kPeriod = 65'537;
+  static const std::string kTable = [] {
+    std::string table(kPeriod, '\0');
+    for (std::size_t i = 0; i < kPeriod; ++i) {
+      table[i] = static_cast<char>((i * 31 + i / 251) & 0xff);
+    }
+    return table;
+  }();
+  std::string out;
+  out.reserve(size);
+  for (std::size_t at = from % kPeriod; out.size() < size; at = 0) {
+    out.append(kTable, at, size - out.size());
   }
   return out;
 }
