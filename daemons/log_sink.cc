@@ -52,12 +52,44 @@ void append_field(std::string& line, const std::string& key, const std::string& 
   line += plain ? "" : "\"";
 }
 
+void append_json_string(std::string& line, const std::string& text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  line += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      line += "\\u00";
+      line += kHex[byte >> 4];
+      line += kHex[byte & 15];
+    } else {
+      line += c == '"' || c == '\\' ? "\\" : "";
+      line += c;
+    }
+  }
+  line += '"';
+}
+
+std::string as_json(const Event& event) {
+  std::string line = R"("event":)";
+  append_json_string(line, event.name);
+  line += R"(,"message":)";
+  append_json_string(line, event.message);
+  for (const auto& [key, value] : event.fields) {
+    line += ',';
+    append_json_string(line, key);
+    line += ':';
+    append_json_string(line, value);
+  }
+  return line;
+}
+
 }  // namespace
 
-LogSink::LogSink(Severity least) : least_(least) {
+LogSink::LogSink(Severity least, bool json) : least_(least), json_(json) {
   auto logger =
       std::make_shared<spdlog::logger>(kLogger, std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  logger->set_pattern(json_ ? R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v})"
+                            : "%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   logger->set_level(level_of(least));
   logger->flush_on(spdlog::level::debug);
   spdlog::set_default_logger(std::move(logger));
@@ -65,6 +97,11 @@ LogSink::LogSink(Severity least) : least_(least) {
 
 void LogSink::tell(const Event& event) {
   if (event.severity < least_) {
+    return;
+  }
+  if (json_) {
+    spdlog::default_logger_raw()->log(level_of(event.severity),
+                                      spdlog::string_view_t(as_json(event)));
     return;
   }
   std::string line = event.name;

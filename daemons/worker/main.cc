@@ -1,0 +1,56 @@
+#include "daemons/log_sink.h"
+#include "daemons/worker/options.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace {
+
+int fail(const sandboxkit::Error& error) {
+  std::fprintf(stderr, "sandboxkit-worker: %s%s%s\n", error.field.c_str(),
+               error.field.empty() ? "" : ": ", error.message.c_str());
+  return EXIT_FAILURE;
+}
+
+/// Before any thread starts, so that all inherit the mask and one thread takes the signals.
+sigset_t block_stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGUSR1);  // Ours: the end of `run` wakes the thread that waits.
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int exit_code = EXIT_SUCCESS;
+  const auto options = sandboxkit::daemons::read_options(argc, argv, exit_code);
+  if (!options) return exit_code;
+  const sigset_t signals = block_stop_signals();
+  sandboxkit::daemons::LogSink log(options->log_level, options->log_json);
+  const auto identity =
+      sandboxkit::join_or_load(options->config, options->join_token, options->name);
+  if (!identity) return fail(identity.error());
+  auto driver = sandboxkit::daemons::make_driver(*options, *identity);
+  if (!driver) return fail(driver.error());
+  auto worker = sandboxkit::Worker::create(options->config, *identity, std::move(*driver),
+                                           sandboxkit::system_clock(), log);
+  if (!worker) return fail(worker.error());
+  std::jthread stopper([&] {
+    int received = 0;
+    sigwait(&signals, &received);
+    (*worker)->stop();
+  });
+  const auto status = (*worker)->run();
+  pthread_kill(stopper.native_handle(), SIGUSR1);
+  return status ? EXIT_SUCCESS : fail(status.error());
+}

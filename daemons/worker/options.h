@@ -1,0 +1,38 @@
+#pragma once
+
+#include "sandboxkit/docker_driver.h"
+#include "sandboxkit/events.h"
+#include "sandboxkit/worker.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sandboxkit::daemons {
+
+struct WorkerOptions {
+  WorkerConfig config;
+  /// Used once; empty when the worker joined already.
+  std::string join_token;
+  std::string name;
+  std::string engine_socket = "/var/run/docker.sock";
+  std::string guest_binary;
+  std::string egress_binary;
+  std::string subnet_pool = "10.231.0.0/16";
+  std::vector<std::string> dns_servers;
+  std::vector<std::string> egress_hosts;
+  Severity log_level = Severity::kInfo;
+  bool log_json = false;
+};
+
+/// Reads the command line and the environment. Empty when there is nothing to run: `exit_code` says
+/// how to end (help and version end well, bad options do not; the reason was printed).
+std::optional<WorkerOptions> read_options(int argc, char** argv, int& exit_code);
+
+/// The driver that the options name, under the worker's identity.
+Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,
+                                            const WorkerIdentity& identity);
+
+}  // namespace sandboxkit::daemons

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "sandboxkit/events.h"
+#include "sandboxkit/result.h"
+
+#include "base/random.h"
+#include "io/event_loop.h"
+#include "work/thread_pool.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace sandboxkit::work {
+
+/// Tells the controller regularly how the worker is, and at once when something ended.
+/// Thread-safety: the loop's thread; the calls themselves run on a thread of their own.
+class Heartbeat {
+ public:
+  /// Between two heartbeats, however much happens.
+  static constexpr std::chrono::milliseconds kLeastGap{200};
+
+  struct Target {
+    std::string url;
+    std::string credential;
+    std::chrono::milliseconds interval;
+  };
+
+  /// `write` makes the body of the next heartbeat.
+  Heartbeat(io::EventLoop& loop, Target target, Random& random, EventSink& events,
+            std::function<std::string()> write);
+
+  void start() { beat(); }
+  /// A heartbeat before its time; several in a row become one.
+  void soon();
+  void stop();
+
+ private:
+  void beat();
+  void answered(const Result<std::string>& answer);
+  void schedule(std::chrono::milliseconds delay);
+
+  io::EventLoop& loop_;
+  const Target target_;
+  Random& random_;
+  EventSink& events_;
+  const std::function<std::string()> write_;
+  std::chrono::milliseconds interval_;
+  io::EventLoop::TimerId timer_ = 0;
+  bool in_flight_ = false;
+  bool again_ = false;
+  bool early_ = false;
+  bool failing_ = false;
+  bool stopped_ = false;
+  ThreadPool thread_{1, 1};
+};
+
+}  // namespace sandboxkit::work

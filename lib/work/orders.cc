@@ -1,0 +1,275 @@
+#include "work/orders.h"
+
+#include "base/text.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace sandboxkit::work {
+namespace {
+
+Error foreign_tenant() {
+  return Error{ErrorCode::kPermissionDenied, "the order is for another workspace's sandbox",
+               "foreign_tenant"};
+}
+
+Error generation_conflict(std::int64_t known, std::int64_t asked) {
+  return Error{ErrorCode::kConflict,
+               "generation " + std::to_string(asked) + " was asked for, the worker knows " +
+                   std::to_string(known),
+               "generation_conflict"};
+}
+
+Error not_running(const std::string& reason) {
+  return Error{ErrorCode::kConflict,
+               "the sandbox does not run" + (reason.empty() ? "" : ": " + reason),
+               "sandbox_not_running"};
+}
+
+SandboxOrder order_of(const wire::Delivery& delivery) {
+  return SandboxOrder{delivery.sandbox, delivery.tenant,     delivery.generation,
+                      *delivery.spec,   delivery.expires_at, delivery.policy_hash};
+}
+
+}  // namespace
+
+Orders::Orders(OrdersConfig config, io::EventLoop& loop, Driver& driver, Ledger& ledger,
+               Lanes& lanes, ThreadPool& others, Clock& clock, EventSink& events)
+    : config_(std::move(config)),
+      loop_(loop),
+      driver_(driver),
+      ledger_(ledger),
+      lanes_(lanes),
+      others_(others),
+      clock_(clock),
+      events_(events) {}
+
+void Orders::tell(Severity severity, const char* name, const std::string& sandbox,
+                  const std::string& message) {
+  events_.tell(Event{severity, name, message, {{"sandbox", sandbox}}});
+}
+
+void Orders::ended(const std::string& sandbox) {
+  loop_.post([this, sandbox] {
+    if (on_ended_) {
+      on_ended_(sandbox);
+    }
+  });
+}
+
+Status Orders::check_tenant(const wire::Delivery& delivery) const {
+  const auto row = ledger_.get(delivery.sandbox.str());
+  const bool ours = config_.tenant.empty() || delivery.tenant.str() == config_.tenant;
+  if (!ours || (row && row->tenant != delivery.tenant.str())) {
+    return foreign_tenant();
+  }
+  return {};
+}
+
+void Orders::deliver(const wire::Delivery& delivery, std::function<void(JobResult)> done) {
+  name_orphan(delivery.sandbox.str());
+  if (auto allowed = check_tenant(delivery); !allowed) {
+    tell(Severity::kWarning, "order_refused", delivery.sandbox.str(), allowed.error().message);
+    return done(allowed.error());
+  }
+  Job job;
+  job.done = std::move(done);
+  switch (delivery.kind) {
+    case wire::DeliveryKind::kCreate:
+      if (!delivery.spec) {
+        return job.done(Error{ErrorCode::kInvalidArgument, "a create needs a spec", "", "spec"});
+      }
+      job.kind = Job::Kind::kCreate;
+      job.work = [this, delivery](const std::stop_token& stop) { return create(delivery, stop); };
+      break;
+    case wire::DeliveryKind::kRemove:
+      job.kind = Job::Kind::kRemove;
+      job.work = [this, delivery](const std::stop_token&) { return remove(delivery); };
+      break;
+    case wire::DeliveryKind::kRenew:
+      job.work = [this, delivery](const std::stop_token&) { return renew(delivery); };
+      break;
+  }
+  lanes_.add(delivery.sandbox.str(), std::move(job));
+}
+
+std::optional<JobResult> Orders::settle_before_create(const wire::Delivery& delivery) {
+  const auto row = ledger_.get(delivery.sandbox.str());
+  if (row && row->generation > delivery.generation) {
+    return generation_conflict(row->generation, delivery.generation);
+  }
+  if (row && row->generation == delivery.generation && row->state != kCreating) {
+    return row->state == kRunning ? JobResult(SandboxState::kRunning)
+                                  : JobResult(not_running(row->reason));
+  }
+  if (row && row->generation < delivery.generation && row->state != kEnded) {
+    if (auto gone = end(*row, "replaced by a newer generation"); !gone) {
+      return gone;
+    }
+  }
+  if (clock_.now() >= delivery.expires_at) {
+    return Error{ErrorCode::kConflict, "the sandbox's time was over before it was made",
+                 "sandbox_expired"};
+  }
+  if (ledger_.live() >= config_.max_sandboxes) {
+    return Error{
+        ErrorCode::kUnavailable,
+        "the worker runs its maximum of " + std::to_string(config_.max_sandboxes) + " sandboxes",
+        "no_capacity"};
+  }
+  return std::nullopt;
+}
+
+JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& stop) {
+  if (stop.stop_requested()) {
+    return Error{ErrorCode::kCancelled, "the create was stopped before it was begun"};
+  }
+  if (auto settled = settle_before_create(delivery)) {
+    return std::move(*settled);
+  }
+  const std::string& id = delivery.sandbox.str();
+  const auto before = ledger_.get(id);
+  store::JournalRow row{id, delivery.tenant.str(), delivery.generation, kCreating};
+  row.policy_hash = delivery.policy_hash;
+  row.expires = delivery.expires_at;
+  row.updated = clock_.now();
+  if (auto written = ledger_.put(row); !written) {
+    return written.error();
+  }
+  if (auto made = driver_.create(order_of(delivery), stop); !made) {
+    const bool older = before && before->generation < delivery.generation;
+    const Status undone = older ? ledger_.put(*before) : ledger_.erase(id);
+    tell(Severity::kWarning, "create_failed", id, made.error().message);
+    return undone ? made.error() : undone.error();
+  }
+  row.state = kRunning;
+  row.updated = clock_.now();
+  if (auto written = ledger_.put(row); !written) {
+    // Nobody would know of it after a restart.
+    [[maybe_unused]] const Status removed = driver_.remove(delivery.sandbox);
+    return written.error();
+  }
+  tell(Severity::kInfo, "sandbox_started", id, "");
+  return SandboxState::kRunning;
+}
+
+JobResult Orders::remove(const wire::Delivery& delivery) {
+  const std::string& id = delivery.sandbox.str();
+  auto row = ledger_.get(id);
+  if (row && row->generation > delivery.generation) {
+    return generation_conflict(row->generation, delivery.generation);
+  }
+  if (row && row->state == kEnded && row->generation == delivery.generation) {
+    return SandboxState::kStopped;
+  }
+  if (!row) {
+    // The engine is asked as well, and the row keeps a create that comes late from reviving it.
+    row = store::JournalRow{id, delivery.tenant.str(), delivery.generation, kRemoving};
+  }
+  row->generation = delivery.generation;
+  return end(std::move(*row), kReasonRemoved);
+}
+
+JobResult Orders::renew(const wire::Delivery& delivery) {
+  auto row = ledger_.get(delivery.sandbox.str());
+  if (!row) {
+    return Error{ErrorCode::kNotFound, "the worker does not know this sandbox",
+                 "sandbox_not_found"};
+  }
+  if (row->generation != delivery.generation) {
+    return generation_conflict(row->generation, delivery.generation);
+  }
+  if (row->state != kRunning) {
+    return not_running(row->reason);
+  }
+  row->expires = delivery.expires_at;
+  if (auto written = ledger_.put(*row); !written) {
+    return written.error();
+  }
+  return SandboxState::kRunning;
+}
+
+JobResult Orders::end(store::JournalRow row, const std::string& reason) {
+  row.state = kRemoving;
+  row.reason = reason;
+  row.updated = clock_.now();
+  if (auto written = ledger_.put(row); !written) {
+    return written.error();
+  }
+  ended(row.sandbox);
+  const auto id = SandboxId::parse(row.sandbox);
+  if (!id) {
+    return id.error();
+  }
+  if (auto removed = driver_.remove(*id); !removed) {
+    tell(Severity::kWarning, "remove_failed", row.sandbox, removed.error().message);
+    return removed.error();
+  }
+  row.state = kEnded;
+  row.updated = clock_.now();
+  if (auto written = ledger_.put(row); !written) {
+    return written.error();
+  }
+  tell(Severity::kInfo, "sandbox_ended", row.sandbox, reason);
+  ended(row.sandbox);
+  return SandboxState::kStopped;
+}
+
+Result<store::JournalRow> Orders::find_running(const SandboxId& sandbox, std::int64_t generation) {
+  name_orphan(sandbox.str());
+  auto row = ledger_.get(sandbox.str());
+  if (!row) {
+    return Error{ErrorCode::kNotFound, "the worker does not know this sandbox",
+                 "sandbox_not_found"};
+  }
+  if (row->generation != generation) {
+    return generation_conflict(row->generation, generation);
+  }
+  if (row->state != kRunning) {
+    return not_running(row->reason);
+  }
+  return std::move(*row);
+}
+
+std::vector<SandboxReport> Orders::inventory() const {
+  std::vector<SandboxReport> reports;
+  const WallTime oldest = clock_.now() - config_.report_ended;
+  for (const store::JournalRow& row : ledger_.all()) {
+    // What was removed by order is settled: the controller has that answer.
+    const bool settled = row.state == kEnded && row.reason == kReasonRemoved;
+    const auto sandbox = SandboxId::parse(row.sandbox);
+    const auto tenant = TenantId::parse(row.tenant);
+    const bool stale = row.state == kEnded && row.updated < oldest;
+    if (settled || stale || !sandbox || !tenant) {
+      continue;
+    }
+    reports.push_back(SandboxReport{*sandbox, *tenant, row.generation, state_of(row), row.expires,
+                                    row.policy_hash, row.reason});
+  }
+  for (const auto& [id, orphan] : orphans_) {
+    reports.push_back(orphan.report);
+  }
+  if (reports.size() > wire::kMaxReportedSandboxes) {
+    // Those that run come first; ends that do not fit are told once others are purged.
+    std::ranges::stable_partition(
+        reports, [](const SandboxReport& r) { return r.state == SandboxState::kRunning; });
+    reports.erase(reports.begin() + wire::kMaxReportedSandboxes, reports.end());
+  }
+  return reports;
+}
+
+SandboxState Orders::state_of(const store::JournalRow& row) {
+  if (row.state == kCreating) {
+    return SandboxState::kStarting;
+  }
+  if (row.state == kRunning) {
+    return SandboxState::kRunning;
+  }
+  if (row.state == kRemoving) {
+    return SandboxState::kStopping;
+  }
+  return row.reason == kReasonLost ? SandboxState::kLost : SandboxState::kStopped;
+}
+
+}  // namespace sandboxkit::work
