@@ -42,6 +42,9 @@ Status settle_current(store::Tx& tx, store::SandboxRow& row, SandboxState state,
       outcome.changed.push_back(row);
       return {};
     }
+    if (!done && done.error().code != ErrorCode::kConflict) {
+      return done.error();
+    }
     outcome.doubtful = true;  // Its name is taken by now: the inventory removes it.
     return {};
   }

@@ -55,6 +55,15 @@ wire::Headers without_kept(const wire::Headers& headers) {
   return kept;
 }
 
+/// A sandbox's bytes come from the API's own origin: a browser must neither run nor remember them.
+wire::Headers answer_fields(const wire::Headers& headers) {
+  wire::Headers fields = without_kept(headers);
+  fields.remove("Set-Cookie");
+  fields.set("X-Content-Type-Options", "nosniff");
+  fields.set("Content-Security-Policy", "sandbox");
+  return fields;
+}
+
 class Proxy : public std::enable_shared_from_this<Proxy> {
  public:
   Proxy(io::EventLoop& loop, std::shared_ptr<io::HttpExchange> exchange,
@@ -147,13 +156,17 @@ class Proxy : public std::enable_shared_from_this<Proxy> {
       switch_to_raw();
       return;
     }
+    if (status < 200 || status > 599) {
+      broken();  // Nothing that an answer may begin with.
+      return;
+    }
     const auto self = shared_from_this();
     exchange_->on_drain([self] {
       if (self->stream_) {
         self->stream_->resume();
       }
     });
-    exchange_->begin(status, without_kept(headers));
+    exchange_->begin(status, answer_fields(headers));
   }
 
   void switch_to_raw() {
@@ -213,6 +226,9 @@ class Proxy : public std::enable_shared_from_this<Proxy> {
   void broken() {
     if (over_) {
       return;
+    }
+    if (stream_) {
+      stream_->reset();
     }
     if (socket_) {
       socket_->close();
@@ -276,8 +292,6 @@ class Proxy : public std::enable_shared_from_this<Proxy> {
 };
 
 }  // namespace
-
-wire::Headers forwardable(const wire::Headers& headers) { return without_kept(headers); }
 
 void respond(io::HttpExchange& exchange, const net::ApiResponse& response) {
   wire::Headers headers = response.headers;

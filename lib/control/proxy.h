@@ -32,7 +32,4 @@ void start_proxy(io::EventLoop& loop, std::shared_ptr<io::HttpExchange> exchange
 /// Answers an exchange with an API answer.
 void respond(io::HttpExchange& exchange, const net::ApiResponse& response);
 
-/// What of a request's fields may travel to a sandbox.
-wire::Headers forwardable(const wire::Headers& headers);
-
 }  // namespace sandboxkit::control

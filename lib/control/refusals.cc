@@ -16,7 +16,7 @@ constexpr RefusalName kNames[] = {
     {"unauthenticated", 401},
     {"owner_required", 403},
     {"operator_required", 403},
-    {"workspace_required", 403},
+    {"tenant_required", 403},
     {"worker_role", 403},
     {"worker_required", 403},
     {"concurrency_limit", 403},

@@ -21,12 +21,11 @@ Result<std::string> idempotency_key(const wire::Headers& headers) {
   if (field == nullptr) {
     return std::string();
   }
-  const bool printable = std::ranges::all_of(*field, [](char c) { return c > 0x20 && c < 0x7f; });
+  const bool printable = std::ranges::all_of(*field, [](char c) { return c >= 0x20 && c < 0x7f; });
   if (field->empty() || field->size() > kMaxKeyBytes || !printable ||
       headers.count("Idempotency-Key") > 1) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the key must be 1 to 128 printable characters without blanks", "invalid_argument",
-                 "Idempotency-Key"};
+    return Error{ErrorCode::kInvalidArgument, "the key must be 1 to 128 printable characters",
+                 "invalid_argument", "Idempotency-Key"};
   }
   return *field;
 }

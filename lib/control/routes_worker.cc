@@ -12,7 +12,7 @@ namespace sandboxkit::control {
 namespace {
 
 constexpr std::size_t kWorkerIdChars = 12;
-constexpr std::chrono::milliseconds kHeartbeatInterval{10'000};
+constexpr std::chrono::milliseconds kLongestHeartbeat{10'000};
 
 /// One use of the token, the worker and its credential: all or nothing.
 Status write_join(Services& services, const Caller& token, const store::WorkerRow& worker,
@@ -115,7 +115,10 @@ net::ApiResponse heartbeat(Services& services, const Caller& caller,
   if (outcome.doubtful) {
     services.deliverer.check_inventory(caller.worker);
   }
-  return json_answer(200, wire::heartbeat_answer_to_json(kHeartbeatInterval));
+  // Two may be lost before a worker counts as unreachable.
+  const auto interval = std::min(kLongestHeartbeat, services.context.config.unreachable_after / 3);
+  return json_answer(
+      200, wire::heartbeat_answer_to_json(std::max(interval, std::chrono::milliseconds{1})));
 }
 
 }  // namespace

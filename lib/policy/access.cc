@@ -13,15 +13,15 @@ struct Row {
   Access sandbox;
 };
 
-constexpr Row kTenantUse = {Access::kAllowed, Access::kAllowed, Access::kWorkspaceRequired,
+constexpr Row kTenantUse = {Access::kAllowed, Access::kAllowed, Access::kTenantRequired,
                             Access::kOwnerRequired};
-constexpr Row kSandboxUse = {Access::kAllowed, Access::kAllowed, Access::kWorkspaceRequired,
+constexpr Row kSandboxUse = {Access::kAllowed, Access::kAllowed, Access::kTenantRequired,
                              Access::kAllowed};
 constexpr Row kFleetView = {Access::kAllowed, Access::kAllowed, Access::kAllowed,
                             Access::kOwnerRequired};
 constexpr Row kFleetCare = {Access::kAllowed, Access::kOwnerRequired, Access::kAllowed,
                             Access::kOwnerRequired};
-constexpr Row kTenantCare = {Access::kAllowed, Access::kOwnerRequired, Access::kWorkspaceRequired,
+constexpr Row kTenantCare = {Access::kAllowed, Access::kOwnerRequired, Access::kTenantRequired,
                              Access::kOwnerRequired};
 constexpr Row kDeployment = {Access::kOperatorRequired, Access::kOperatorRequired, Access::kAllowed,
                              Access::kOperatorRequired};
@@ -106,8 +106,8 @@ Status check(Role role, Action action) {
       return denied("owner_required", "this needs a key of the role `owner` of the workspace");
     case Access::kOperatorRequired:
       return denied("operator_required", "this needs the deployment's operator credential");
-    case Access::kWorkspaceRequired:
-      return denied("workspace_required",
+    case Access::kTenantRequired:
+      return denied("tenant_required",
                     "the operator credential belongs to no workspace; use a key of the workspace");
     case Access::kWorkerRole:
       return denied("worker_role",

@@ -61,9 +61,9 @@ enum class Access : std::uint8_t {
   kUnauthenticated,  ///< 401
   kOwnerRequired,    ///< 403, likewise below.
   kOperatorRequired,
-  kWorkspaceRequired,  ///< The credential belongs to no workspace.
-  kWorkerRole,         ///< A worker's credential outside of its two routes.
-  kWorkerRequired,     ///< One of these two routes without a worker's credential.
+  kTenantRequired,  ///< The credential belongs to no workspace.
+  kWorkerRole,      ///< A worker's credential outside of its two routes.
+  kWorkerRequired,  ///< One of these two routes without a worker's credential.
 };
 
 /// Role x action: the one table. Whose object it is (own workspace, unscoped) is a look-up that

@@ -39,7 +39,7 @@ char letter(Access access) {
       return 'o';
     case Access::kOperatorRequired:
       return 'p';
-    case Access::kWorkspaceRequired:
+    case Access::kTenantRequired:
       return 's';
     case Access::kWorkerRole:
       return 'w';

@@ -69,6 +69,8 @@ TEST_CASE("an exec travels to the guest without our credentials, and its answer 
                  {{"X-API-Key", "also"}, {"Cookie", "c=1"}, {"X-Mine", "kept"}});
   CHECK(done.status == 200);
   CHECK(done.text == R"({"echo":{"command": ["true"]}})");
+  CHECK(done.headers.at("x-content-type-options") == "nosniff");
+  CHECK(done.headers.at("content-security-policy") == "sandbox");
   const auto calls = worker->guest_calls();
   REQUIRE(calls.size() == 1);
   CHECK(calls[0].starts_with("POST /v1/sandboxes/" + id + "/1/guest/exec "));
