@@ -221,8 +221,9 @@ int run_command(const Common& common, const RunOptions& options) {
   const std::string id = made->text("id");
   interrupts.on_end([&] { static_cast<void>((*api)->remove(sandbox_target(id))); });
 
-  const int code = exit_of(**api, id, run_in(**api, id, options));
-  interrupts.hold_while_ending();
+  const auto exit = run_in(**api, id, options);
+  interrupts.hold_while_ending();  // Before anything is said about a stream that we ended.
+  const int code = exit_of(**api, id, exit);
   if (options.keep) {
     write_all(kStandardError, "sandboxkit: kept as " + printable(id) + "\n");
     return code;

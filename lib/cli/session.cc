@@ -3,6 +3,7 @@
 #include "sandboxkit/client.h"
 
 #include "cli/terminal.h"
+#include "cli/text.h"
 
 #include <utility>
 
@@ -35,6 +36,9 @@ std::string cell(const json::Value& object, std::string_view member) {
   }
   if (const std::string* text = value->as_string()) {
     return *text;
+  }
+  if (const double* number = value->as_double()) {
+    return plain_number(*number);
   }
   return json::dump(*value);
 }

@@ -146,12 +146,24 @@ std::string short_duration(std::chrono::seconds duration) {
     std::int64_t seconds;
     const char* name;
   };
+  constexpr std::int64_t kSlackShare = 60;  // 1 h 59 min 58 s is two hours to people
   for (const Unit unit : {Unit{24 * 3600, "d"}, Unit{3600, "h"}, Unit{60, "m"}}) {
-    if (seconds >= 2 * unit.seconds || (unit.seconds == 60 && seconds >= 60)) {
-      return std::to_string(seconds / unit.seconds) + unit.name;
+    if (seconds + unit.seconds / kSlackShare >= 2 * unit.seconds) {
+      return std::to_string((seconds + unit.seconds / 2) / unit.seconds) + unit.name;
     }
   }
   return std::to_string(seconds) + "s";
+}
+
+std::string plain_number(double number) {
+  std::array<char, 64> out{};
+  std::snprintf(out.data(), out.size(), "%.2f", number);
+  std::string text = out.data();
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) {
+    text.pop_back();
+  }
+  return text;
 }
 
 std::string human_bytes(std::uint64_t bytes) {

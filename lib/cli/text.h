@@ -21,8 +21,10 @@ Result<std::chrono::seconds> parse_duration(std::string_view text);
 /// `512`, `512m`, `2g`, `1.5g`: MiB where no unit stands.
 Result<std::int64_t> parse_memory_mb(std::string_view text);
 
-/// `45s`, `12m`, `3h`, `5d`: the largest unit alone.
+/// `45s`, `12m`, `3h`, `5d`: the largest unit that leaves two, rounded.
 std::string short_duration(std::chrono::seconds duration);
+/// `2`, `0.5`: no more digits than it needs, at most two after the point.
+std::string plain_number(double number);
 /// `512 MiB`, `1.5 GiB`.
 std::string human_bytes(std::uint64_t bytes);
 /// `12m ago`, `in 3h`, or "" for a text that is no time.

@@ -260,6 +260,7 @@ class Commands(Online):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 130)
         self.assertEqual(self.fake.sandboxes, {})
+        self.assertEqual(process.stderr.read(), b"")
 
     def test_ctrl_c_undoes_a_create_whose_answer_has_not_come(self):
         self.fake.hold_create = True

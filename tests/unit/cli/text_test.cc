@@ -67,12 +67,19 @@ TEST_CASE("times are told from now") {
   const auto now = *parse_rfc3339("2026-11-29T12:00:00.000Z");
   CHECK(relative_time("2026-11-29T11:48:00.000Z", now) == "12m ago");
   CHECK(relative_time("2026-11-29T15:00:00.000Z", now) == "in 3h");
+  CHECK(relative_time("2026-11-29T13:59:59.000Z", now) == "in 2h");
+  CHECK(relative_time("2026-11-29T13:30:00.000Z", now) == "in 90m");
+  CHECK(relative_time("2026-11-29T11:58:30.000Z", now) == "90s ago");
   CHECK(relative_time("2026-11-29T12:00:00.000Z", now) == "0s ago");
   CHECK(relative_time("2026-11-20T12:00:00.000Z", now) == "9d ago");
   CHECK(relative_time("", now).empty());
 }
 
 TEST_CASE("sizes and progress are told in units that people read") {
+  CHECK(plain_number(2) == "2");
+  CHECK(plain_number(0.5) == "0.5");
+  CHECK(plain_number(100) == "100");
+  CHECK(plain_number(1.0 / 3) == "0.33");
   CHECK(human_bytes(0) == "0 B");
   CHECK(human_bytes(1536) == "1.5 KiB");
   CHECK(human_bytes(1ULL << 30) == "1 GiB");
