@@ -161,7 +161,7 @@ void add_sandbox_commands(Commands& commands) {
   CLI::App* list =
       commands.online(app, "ls", "list sandboxes", "  sandboxkit ls\n  sandboxkit ls --all --json",
                       [](Arguments& a) { return list_sandboxes(a.common, a.list); });
-  list->add_flag("-a,--all", args.list.all, "also those that ended");
+  list->add_flag("-a,--all", args.list.all, "also those that ended by themselves");
   list->add_flag("-q,--quiet", args.list.quiet, "ids alone");
   list->add_flag("--names", args.list.names, "names alone, ids where there is none");
 

@@ -131,9 +131,7 @@ Result<RemoteExit> run_remote(Api& api, const std::string& sandbox, const Remote
                       response.error().code == ErrorCode::kInternal;
   if (broken && (response || response.error().reason.empty() ||
                  response.error().reason == "controller_unavailable")) {
-    return Error{ErrorCode::kUnavailable,
-                 "the stream ended before the command did" +
-                     (response ? std::string() : ": " + response.error().message),
+    return Error{ErrorCode::kUnavailable, "the connection broke before the command ended",
                  "stream_broken"};
   }
   return response.error();

@@ -238,7 +238,7 @@ class StartStream {
     if (!response && response.error().code != ErrorCode::kInternal) {
       return response.error();
     }
-    return Error{ErrorCode::kUnavailable, "the stream ended before the command did",
+    return Error{ErrorCode::kUnavailable, "the connection broke before the command ended",
                  "stream_broken"};
   }
 

@@ -20,9 +20,12 @@ namespace sandboxkit::cli {
 namespace {
 
 constexpr std::size_t kRequestKeyLength = 24;
-constexpr const char* kLiveStates = "/v1/sandboxes?state=pending,starting,running,paused,stopping";
-constexpr const char* kAllStates = "/v1/sandboxes";
+constexpr const char* kLiveStates =
+    "/v1/sandboxes?limit=500&state=pending,starting,running,paused,stopping";
+/// All but those that somebody deleted.
+constexpr const char* kAllStates = "/v1/sandboxes?limit=500";
 constexpr int kStatusAccepted = 202;
+constexpr std::chrono::milliseconds kExpirySlack{2000};
 
 std::optional<std::string> own_variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -97,10 +100,19 @@ Error explained(Api& api, const std::string& sandbox, Error error) {
     return error;
   }
   const auto seen = api.get(sandbox_target(sandbox));
-  if (seen && seen->text("state") != "running") {
-    error.message = "the sandbox is " + seen->text("state") + " now" +
-                    (seen->text("reason").empty() ? "" : ": " + seen->text("reason"));
-    error.reason = seen->text("reason") == "timeout" ? "sandbox_timeout" : error.reason;
+  if (!seen) {
+    return error;
+  }
+  const std::string state = seen->text("state");
+  const std::string reason = seen->text("reason");
+  const auto expires = parse_rfc3339(seen->text("expires_at"));
+  // The worker ends it on time; the controller hears of it a little later.
+  const bool is_due = expires && *expires <= system_clock().now() + kExpirySlack;
+  if (reason == "timeout" || (state == "running" && is_due)) {
+    error.message = "the sandbox reached its end of life: --timeout gives it more, or `renew`";
+    error.reason = "sandbox_timeout";
+  } else if (state != "running") {
+    error.message = "the sandbox is " + state + " now" + (reason.empty() ? "" : ": " + reason);
   }
   return error;
 }
