@@ -1,3 +1,4 @@
+#include "daemons/limits.h"
 #include "daemons/log_sink.h"
 #include "daemons/worker/options.h"
 
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
   int exit_code = EXIT_SUCCESS;
   const auto options = sandboxkit::daemons::read_options(argc, argv, exit_code);
   if (!options) return exit_code;
+  sandboxkit::daemons::raise_descriptor_limit();
   const sigset_t signals = block_stop_signals();
   sandboxkit::daemons::LogSink log(options->log_level, options->log_json);
   const auto identity =

@@ -67,6 +67,7 @@ Result<GuestProxy::Connection> GuestProxy::connect(const SandboxId& sandbox, boo
       return Connection{std::move(idle.fd), true};
     }
   }
+  // On the loop's thread: a driver's way to its guests stands, and a new connection is one message.
   const auto made = driver_.connect_guest(sandbox);
   if (!made) {
     return made.error();

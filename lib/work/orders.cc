@@ -161,7 +161,9 @@ JobResult Orders::remove(const wire::Delivery& delivery) {
     return generation_conflict(row->generation, delivery.generation);
   }
   if (row && row->state == kEnded && row->generation == delivery.generation) {
-    return SandboxState::kStopped;
+    row->reason = kReasonRemoved;  // The controller knows how it ended: no need to tell it again.
+    const Status written = ledger_.put(*row);
+    return written ? JobResult(SandboxState::kStopped) : JobResult(written.error());
   }
   if (!row) {
     // The engine is asked as well, and the row keeps a create that comes late from reviving it.
@@ -257,6 +259,12 @@ std::vector<SandboxReport> Orders::inventory() const {
     reports.erase(reports.begin() + wire::kMaxReportedSandboxes, reports.end());
   }
   return reports;
+}
+
+void Orders::inventory_read() {
+  for (auto& [id, orphan] : orphans_) {
+    orphan.told = orphan.told.value_or(clock_.now());
+  }
 }
 
 SandboxState Orders::state_of(const store::JournalRow& row) {

@@ -61,6 +61,9 @@ class Orders {
   void driver_event(const DriverEvent& event);
 
   std::vector<SandboxReport> inventory() const;
+  /// The controller read the inventory. What it does not order away from there on is explained:
+  /// sandboxes that a lost journal forgot are taken back instead of being removed.
+  void inventory_read();
 
   /// Called when a sandbox is no longer running (`sandbox`), for whatever reason.
   void on_ended(std::function<void(const std::string& sandbox)> handler) {
@@ -71,6 +74,7 @@ class Orders {
   struct Orphan {
     SandboxReport report;
     WallTime seen{};
+    std::optional<WallTime> told{};  ///< When the controller first read an inventory with it.
   };
   Status check_tenant(const wire::Delivery& delivery) const;
   JobResult create(const wire::Delivery& delivery, const std::stop_token& stop);

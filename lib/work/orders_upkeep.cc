@@ -10,6 +10,8 @@ namespace sandboxkit::work {
 namespace {
 
 constexpr std::chrono::milliseconds kRetryRemove{5'000};
+/// A controller that read the inventory orders removes well within this.
+constexpr std::chrono::milliseconds kTimeToOrder{30'000};
 
 bool runs(const SandboxReport& report) {
   return report.state == SandboxState::kRunning || report.state == SandboxState::kPaused;
@@ -201,11 +203,18 @@ void Orders::compare_report(const SandboxReport& report) {
     return;
   }
   found->second.report = report;
-  if (now - found->second.seen >= config_.orphan_grace) {
-    tell(Severity::kWarning, "orphan_removed", id, "neither journal nor controller knows it");
-    orphans_.erase(found);
-    remove_rest(id);
+  if (now - found->second.seen < config_.orphan_grace) {
+    return;
   }
+  if (found->second.told && runs(report)) {
+    if (now - *found->second.told >= kTimeToOrder) {
+      name_orphan(id);
+    }
+    return;
+  }
+  tell(Severity::kWarning, "orphan_removed", id, "neither journal nor controller knows it");
+  orphans_.erase(found);
+  remove_rest(id);
 }
 
 void Orders::remove_rest(const std::string& sandbox) {

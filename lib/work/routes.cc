@@ -45,6 +45,7 @@ void Routes::serve(const Exchange& exchange) {
 
 void Routes::inventory(const Exchange& exchange) {
   respond_json(*exchange, 200, json::dump(wire::inventory_to_json(orders_.inventory())));
+  orders_.inventory_read();
 }
 
 void Routes::deliver(const Exchange& exchange) {

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 
 Error bad_folder(const std::string& path, const std::string& why) {
-  return Error{ErrorCode::kInvalidArgument, "the state folder " + sandboxkit::quoted(path) + " " + why, "",
-               "state_dir"};
+  return Error{ErrorCode::kInvalidArgument,
+               "the state folder " + sandboxkit::quoted(path) + " " + why, "", "state_dir"};
 }
 
 Status write_all(int fd, std::string_view text) {

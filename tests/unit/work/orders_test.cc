@@ -308,6 +308,29 @@ TEST_CASE("what only the engine knows is kept when the controller names it") {
   CHECK(w.driver.has("orphan"));
 }
 
+TEST_CASE("what only the engine knows is taken back when the controller saw it and let it be") {
+  World w;
+  w.driver.plant(planted("orphan", 3));
+  w.driver.plant(planted("broken", 1, SandboxState::kError));
+  w.restart();
+  w.bench->orders.inventory_read();
+  w.clock.advance(61s);
+  w.bench->orders.reconcile();
+  CHECK(w.bench->until([&] { return w.bench->state("orphan") == "running"; }));
+  CHECK(w.bench->until([&] { return !w.driver.has("broken"); }));
+  CHECK(w.driver.has("orphan"));
+}
+
+TEST_CASE("an end that the controller settled with a remove is not reported again") {
+  World w;
+  CHECK(w.create("i1") == "running");
+  w.driver.tell({id<SandboxId>("i1"), 1, SandboxState::kStopped, "exit 1"});
+  CHECK(w.bench->until([&] { return w.bench->state("i1") == "ended:exit 1"; }));
+  CHECK(w.reported("i1") != nullptr);
+  CHECK(w.remove("i1") == "stopped");
+  CHECK(w.reported("i1") == nullptr);
+}
+
 TEST_CASE("reconcile finds what the engine lost, and does not judge what changed meanwhile") {
   World w;
   CHECK(w.create("lost") == "running");
