@@ -100,7 +100,7 @@ TEST_CASE("an upload whose client dies leaves the old content and nothing beside
 TEST_CASE("a full disk is 507, and nothing is left of the upload") {
   const TemporaryFolder folder;
   if (::mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0) {
-    MESSAGE("SKIPPED: cannot mount a small tmpfs here: " << std::strerror(errno));
+    MESSAGE("SKIPPED: cannot mount a small tmpfs here: " << std::string(std::strerror(errno)));
     return;
   }
   TestGuest guest;
