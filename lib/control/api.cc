@@ -23,26 +23,38 @@ std::string route_name(const std::string& method, const std::string& pattern) {
   return method + " " + pattern;
 }
 
-/// A worker's credential opens two routes. Every other one is refused here, known or not, before
+/// The role that a credential of this spelling can have at most, when its routes are so few that
+/// every other one is refused unseen: a worker's two, and a join token's one.
+std::optional<policy::Role> narrow_role(const std::string& kind, const net::ApiRequest& request) {
+  if (kind == "wk" && !policy::is_worker_route(request.method, request.path)) {
+    return policy::Role::kWorker;
+  }
+  if (kind == "jn" && !(request.method == "POST" && request.path == "/v1/worker/join")) {
+    return policy::Role::kJoinToken;
+  }
+  return std::nullopt;
+}
+
+/// Refuses a worker's credential or a join token on all but its own routes, known or not, before
 /// anything is looked up but the credential itself.
-std::optional<net::ApiResponse> worker_gate(Services& services, const net::ApiRequest& request) {
+std::optional<net::ApiResponse> narrow_gate(Services& services, const net::ApiRequest& request) {
   const auto name = store::parse_credential(credential_text(request.headers));
-  if (!name || name->kind != "wk" || policy::is_worker_route(request.method, request.path)) {
+  const auto role = name ? narrow_role(name->kind, request) : std::nullopt;
+  if (!role) {
     return std::nullopt;
   }
   const auto caller = services.authenticator.authenticate(request.headers, request.remote_address);
   if (!caller) {
     return refuse(caller.error());
   }
-  const Status refused = policy::check(policy::Role::kWorker, policy::Action::kListSandboxes);
-  return refuse(refused.error());
+  return refuse(policy::check(*role, policy::Action::kListSandboxes).error());
 }
 
 }  // namespace
 
 Api::Api(net::ApiServer& server, Services& services) : server_(server), services_(services) {
   server_.before_routing(
-      [&services](const net::ApiRequest& request) { return worker_gate(services, request); });
+      [&services](const net::ApiRequest& request) { return narrow_gate(services, request); });
 }
 
 void Api::on(const std::string& method, const std::string& pattern, Handler handler) {

@@ -21,8 +21,8 @@ namespace {
 
 using namespace docker;  // NOLINT(google-build-using-namespace)
 
-/// `<state_dir>/sandboxes/<id>/egress/egress.sock` has to fit into a socket's address (107 bytes).
-constexpr std::size_t kMaxStateDirBytes = 55;
+/// What is left of a path's 4,096 bytes is for the folders and sockets of sandboxes.
+constexpr std::size_t kMaxStateDirBytes = 3072;
 constexpr std::chrono::milliseconds kHelperTimeout{5000};
 
 Error bad_option(const char* option, std::string message) {
@@ -61,8 +61,7 @@ Status make_state_dir(std::string& path) {
   path = absolute.string();
   if (path.size() > kMaxStateDirBytes) {
     return bad_option("state_dir", sandboxkit::quoted(path) + " is longer than " +
-                                       std::to_string(kMaxStateDirBytes) +
-                                       " bytes: sockets below it would have no address");
+                                       std::to_string(kMaxStateDirBytes) + " bytes");
   }
   return {};
 }

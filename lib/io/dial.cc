@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -124,7 +125,16 @@ Result<std::uint16_t> local_port(int fd) {
 }
 
 Result<Fd> listen_unix(const std::string& path, unsigned mode, int backlog) {
-  const auto where = unix_address(path);
+  // Bound by way of its open folder, because an address holds 107 bytes and a folder may lie
+  // deeper.
+  const std::size_t slash = path.rfind('/');
+  const std::string folder_path = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const Fd folder(::open(folder_path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) {
+    return error_from_errno(("listen on " + quoted(path)).c_str(), errno);
+  }
+  const auto where = unix_address("/proc/self/fd/" + std::to_string(folder.get()) + "/" +
+                                  (slash == std::string::npos ? path : path.substr(slash + 1)));
   if (!where) {
     return where.error();
   }

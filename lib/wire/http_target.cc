@@ -38,8 +38,14 @@ Status read_query(std::string_view raw, std::vector<std::pair<std::string, std::
     auto name = percent_decode(part.substr(0, equals), /*plus_is_space=*/true);
     auto value = percent_decode(
         equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1), true);
-    if (!name || !value || has_nul(*name) || has_nul(*value)) {
+    if (!name || !value || has_nul(*name)) {
       return bad_target("query holds a broken escape or a NUL");
+    }
+    if (has_nul(*value)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "query parameter " + quoted(*name) + " holds a NUL byte",
+                   {},
+                   *name};
     }
     if (out.size() >= kMaxQueryParameters) {
       return bad_target("query has too many parameters");

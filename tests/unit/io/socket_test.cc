@@ -347,6 +347,17 @@ TEST_CASE("a dial that is refused, or has a bad address, says so from the loop")
   CHECK(run_until(loop, [&] { return calls == 2; }));
 }
 
+TEST_CASE("listen_unix binds in a folder whose path is longer than a socket's address") {
+  std::string folder = std::filesystem::temp_directory_path() / "sandboxkit-io-XXXXXX";
+  REQUIRE(::mkdtemp(folder.data()) != nullptr);
+  const std::string deep = folder + "/" + std::string(120, 'd');
+  REQUIRE(std::filesystem::create_directory(deep));
+  CHECK(listen_unix(deep + "/s.sock", 0600, 1));
+  CHECK(std::filesystem::is_socket(deep + "/s.sock"));
+  CHECK_FALSE(listen_unix(deep + "/" + std::string(120, 's'), 0600, 1));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("listen_unix replaces an old socket, refuses another file, and sets the mode") {
   const std::string folder = std::filesystem::temp_directory_path() / "sandboxkit-io-XXXXXX";
   std::string name = folder;

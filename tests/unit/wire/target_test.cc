@@ -7,6 +7,13 @@
 using namespace sandboxkit;  // NOLINT(google-build-using-namespace)
 using wire::parse_target;
 
+TEST_CASE("a NUL in a query value names the parameter") {
+  const auto target = parse_target("/x?user=a&path=%2Ftmp%00b");
+  REQUIRE_FALSE(target);
+  CHECK(target.error().field == "path");
+  CHECK(target.error().code == ErrorCode::kInvalidArgument);
+}
+
 TEST_CASE("a target is taken apart and decoded") {
   const auto target = parse_target("/v1/a%20b+c?path=%2Ftmp%2Fx&name=a+b&flag&&empty=");
   REQUIRE(target);
