@@ -14,7 +14,7 @@ BODIES = [
     ("an array", b"[]", 400, "invalid_argument", None),
     ("a duplicate member", b'{"image": "a", "image": "b"}', 400, "invalid_json", None),
     ("bytes that are not UTF-8", b'{"image": "\xff"}', 400, "invalid_json", None),
-    ("deep nesting", b'{"metadata": ' + b"[" * 100 + b"]" * 100 + b"}", 400, "invalid_json", None),
+    ("deep nesting", b'{"metadata": ' + b"[" * 100 + b"]" * 100 + b"}", 413, "too_large", None),
     ("an unknown field", {**GOOD, "imgae": "x"}, 400, "unknown_field", "imgae"),
     ("an unknown nested field", {**GOOD, "egress": {"allowed_domains": [], "allow": []}}, 400, "unknown_field", "egress.allow"),
     ("no image", {"egress": None}, 400, "invalid_argument", "image"),
@@ -29,7 +29,7 @@ BODIES = [
     ("an address in the allow-list", {**GOOD, "egress": {"allowed_domains": ["a.test", "10.0.0.1"]}}, 400, "invalid_argument", "egress.allowed_domains[1]"),
     ("a wide wildcard", {**GOOD, "egress": {"allowed_domains": ["*.com"]}}, 400, "invalid_argument", "egress.allowed_domains[0]"),
     ("egress of another kind", {**GOOD, "egress": "none"}, 400, "invalid_argument", "egress"),
-    ("a bad environment name", {**GOOD, "env": {"A=B": "c"}}, 400, "invalid_argument", "env.A=B"),
+    ("a bad environment name", {**GOOD, "env": {"A=B": "c"}}, 400, "invalid_argument", "env"),
     ("the tenant in the body", {**GOOD, "tenant": "other"}, 400, "unknown_field", "tenant"),
     ("the workspace in the body", {**GOOD, "workspace": "other"}, 400, "unknown_field", "workspace"),
     ("an image that does not exist", {**GOOD, "image": "no/such:image"}, 409, "image_not_found", "image"),
@@ -93,7 +93,7 @@ def test_a_bad_file_path_is_refused_by_name(house, sandbox, path, status, error)
     got, answer = house.api("GET", f"/v1/sandboxes/{sandbox}/files?path={path}")
     assert got == status, answer
     assert error is None or answer["error"] == error
-    assert answer["code"] == status
+    assert answer["code"] == status and (status != 400 or answer["field"] == "path")
 
 
 def test_a_missing_path_parameter_is_named(house, sandbox):
@@ -134,11 +134,10 @@ def test_a_full_disk_under_the_controller_is_503_and_makes_nothing(upstream, tmp
         (folder / "controller").mkdir()
         small = House(folder, upstream.address)
         try:
-            with open(folder / "filler", "wb") as filler:
+            with open(folder / "filler", "wb", buffering=0) as filler:
                 with pytest.raises(OSError):
                     while True:
                         filler.write(b"\0" * 4096)
-                        filler.flush()
             status, answer = small.create()
             assert (status, answer["error"]) == (503, "store_unavailable"), answer
             assert small.leftovers() == []
