@@ -39,13 +39,16 @@ using ProgressHandler = std::function<void(const std::string& step, double fract
 
 /// Runs sandboxes as containers of a Docker Engine (API 1.41 and newer, over its unix socket).
 ///
-/// Thread-safety: any thread. Ownership: keeps one thread for events and guest links.
+/// An order chooses no network, mount, capability or privilege, so nothing in it can undo a wall.
+/// Thread-safety: any thread. Ownership: keeps two threads, for events and for guest links.
 class SANDBOXKIT_API DockerDriver final : public Driver {
  public:
   /// Errors: kInvalidArgument naming the option; kUnavailable `engine_unavailable`.
   static Result<std::unique_ptr<DockerDriver>> create(DockerDriverConfig config);
   ~DockerDriver() override;
 
+  /// Tries a wall from inside once for each engine version, and again every two minutes while that
+  /// fails. Blocking: some seconds the first time.
   Result<DriverCapabilities> probe() override;
   Status create(const SandboxOrder& order, std::stop_token stop) override;
   Status remove(const SandboxId& sandbox) override;

@@ -8,6 +8,8 @@
 #include "docker/images.h"
 #include "docker/wall_probe.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -24,6 +26,7 @@ using namespace docker;  // NOLINT(google-build-using-namespace)
 /// What is left of a path's 4,096 bytes is for the folders and sockets of sandboxes.
 constexpr std::size_t kMaxStateDirBytes = 3072;
 constexpr std::chrono::milliseconds kHelperTimeout{5000};
+constexpr std::chrono::minutes kProbeAgainAfter{2};
 
 Error bad_option(const char* option, std::string message) {
   return Error{ErrorCode::kInvalidArgument, std::move(message), "", option};
@@ -86,6 +89,11 @@ Result<Subnet> check_config(DockerDriverConfig& config) {
   return *pool;
 }
 
+bool claims_egress(const DriverCapabilities& found) {
+  return std::find(found.capabilities.begin(), found.capabilities.end(), "egress") !=
+         found.capabilities.end();
+}
+
 Error no_such_sandbox(const SandboxId& sandbox) {
   return Error{ErrorCode::kNotFound,
                "this worker runs no sandbox " + sandboxkit::quoted(sandbox.str()),
@@ -109,6 +117,8 @@ struct DockerDriver::Impl {
   Fleet fleet;
   std::mutex probe_mutex;
   std::optional<DriverCapabilities> probed;
+  std::string probed_engine;
+  std::chrono::steady_clock::time_point probed_at;
   EventWatcher watcher;  // Last: its thread uses all of the above.
 };
 
@@ -130,21 +140,32 @@ Result<std::unique_ptr<DockerDriver>> DockerDriver::create(DockerDriverConfig co
 
 Result<DriverCapabilities> DockerDriver::probe() {
   const std::lock_guard lock(impl_->probe_mutex);
-  if (!impl_->probed) {
+  // What was tried holds while the engine is the same; a failure may have been the moment's.
+  const auto version = impl_->engine->get("/version");
+  if (!version) {
+    return version.error();
+  }
+  const auto now = std::chrono::steady_clock::now();
+  const std::string engine = version->text("Version");
+  const bool try_again =
+      impl_->probed && !claims_egress(*impl_->probed) && now - impl_->probed_at > kProbeAgainAfter;
+  if (!impl_->probed || impl_->probed_engine != engine || try_again) {
     auto found = probe_engine(*impl_->engine, impl_->fleet);
     if (!found) {
       return found.error();
     }
+    found->engine = "docker " + engine;
     impl_->probed = std::move(*found);
+    impl_->probed_engine = engine;
+    impl_->probed_at = now;
   }
-  // What was tried holds for the process; images come and go.
-  DriverCapabilities now = *impl_->probed;
+  DriverCapabilities current = *impl_->probed;
   auto images = list_images(*impl_->engine);
   if (!images) {
     return images.error();
   }
-  now.images = std::move(*images);
-  return now;
+  current.images = std::move(*images);
+  return current;
 }
 
 Status DockerDriver::create(const SandboxOrder& order, std::stop_token stop) {
@@ -189,6 +210,9 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
   }
   if (!known->egress) {
     return std::vector<DeniedEgress>();  // Unwalled: nothing is denied.
+  }
+  if (!known->egress->ready()) {
+    impl_->fleet.meet_again(*known);
   }
   auto connection = known->egress->connect();
   if (!connection) {

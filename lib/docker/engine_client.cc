@@ -18,6 +18,7 @@ constexpr std::size_t kMaxErrorBytes = 400;
 /// A streamed call may be silent for this long before it counts as hung.
 constexpr long kStallSeconds = 300;
 constexpr int kPollMs = 1000;
+constexpr long kUploadBytes = 512 * 1024;
 
 struct MultiDeleter {
   void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
@@ -183,6 +184,7 @@ std::unique_ptr<curl_slist, ListDeleter> set_request(CURL* easy, Transfer& trans
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, give_body);
     curl_easy_setopt(easy, CURLOPT_READDATA, &transfer);
+    curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, kUploadBytes);
   } else if (call.method == "POST") {
     headers = curl_slist_append(headers, "Content-Type: application/json");
     curl_easy_setopt(easy, CURLOPT_POST, 1L);

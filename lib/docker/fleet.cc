@@ -118,7 +118,11 @@ Result<bool> Fleet::settle_existing(const SandboxOrder& order, const Seen& seen)
       return true;
     }
     if (reopen(order.sandbox, old)) {
-      return true;
+      const auto again = find(order.sandbox);
+      meet_again(*again);
+      if (again->guest->ready()) {
+        return true;
+      }
     }
   }
   Status gone = take_down(order.sandbox);

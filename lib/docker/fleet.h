@@ -48,6 +48,10 @@ class Fleet {
   /// The name of the sidecar's image, which is made unless the engine has it.
   Result<std::string> egress_image();
 
+  /// Waits a little for helpers whose link is down though their container runs: after an event that
+  /// came before the sandbox was known, or an adoption.
+  void meet_again(const Known& known);
+
   void on_event(std::function<void(const DriverEvent&)> handler);
   /// What the engine told.
   void see(const SeenEvent& event);

@@ -14,6 +14,8 @@ using std::chrono::steady_clock;
 
 /// How long an adoption waits for the guests of all sandboxes to dial again.
 constexpr milliseconds kAdoptWait{5000};
+/// A helper that lost its link dials at least every second.
+constexpr milliseconds kMeetWait{2500};
 
 bool is_probe(const SandboxId& sandbox) { return sandbox.str().starts_with(kProbePrefix); }
 
@@ -196,6 +198,19 @@ void Fleet::wait_for_guests(std::vector<SandboxReport>& reports) {
   }
 }
 
+void Fleet::meet_again(const Known& known) {
+  for (const auto& [link, container] : {std::pair{&known.guest, &known.ids.sandbox},
+                                        std::pair{&known.egress, &known.ids.sidecar}}) {
+    if (!*link || (*link)->ready()) {
+      continue;
+    }
+    if (const auto state = inspect_state(engine_, *container); state && state->running) {
+      (*link)->expect_pid(state->pid);
+      (*link)->wait_ready(kMeetWait, std::stop_token{});
+    }
+  }
+}
+
 void Fleet::on_event(std::function<void(const DriverEvent&)> handler) {
   handler_.with([&](auto& current) { current = std::move(handler); });
 }
@@ -225,11 +240,12 @@ void Fleet::see(const SeenEvent& event) {
 }
 
 void Fleet::look_for_ends() {
+  // First what we know, then what there is: a create that ends in between is not missed there.
+  const auto all = known_.with([](const auto& known) { return known; });
   const auto seen = look(nullptr);
   if (!seen) {
     return;  // The stream breaks as well then, and we come back.
   }
-  const auto all = known_.with([](const auto& known) { return known; });
   for (const auto& [sandbox, known] : all) {
     if (operations_.is_busy(sandbox)) {
       continue;

@@ -93,6 +93,8 @@ json::Value sandbox_body(const PlanInput& input, const std::string& sidecar_addr
       {"Entrypoint", json::Array{kGuestInSandbox}},
       {"Cmd", json::Array{}},
       {"Env", environment(order.spec, proxy)},
+      // Not the image's: the engine would run its command inside, again and again.
+      {"Healthcheck", json::Object{{"Test", json::Array{"NONE"}}}},
       {"Labels", labels_for(owner_of(config), order, Role::kSandbox)},
       {"HostConfig", std::move(host)},
   };

@@ -151,11 +151,17 @@ Result<DriverCapabilities> probe_engine(EngineClient& engine, Fleet& fleet) {
   if (!info) {
     return info.error();
   }
-  DriverCapabilities found{.engine = "docker " + engine.version().version};
+  DriverCapabilities found{.engine = "docker"};
   found.runtimes = runtimes_of(*info);
   found.arch = engine.version().arch;
   found.cpu_cores = static_cast<double>(info->integer("NCPU"));
   found.memory_mb = info->integer("MemTotal") / kMiB;
+  const json::Value* filtered = info->find("BridgeNfIptables");
+  if (filtered != nullptr && *filtered == json::Value(false)) {
+    found.problems.emplace_back(
+        "unwalled sandboxes: they can reach each other, because bridge-nf-call-iptables is off on "
+        "this machine; load br_netfilter and set net.bridge.bridge-nf-call-iptables=1");
+  }
   const Status wall = try_wall(engine, fleet);
   if (wall) {
     found.capabilities.emplace_back("egress");

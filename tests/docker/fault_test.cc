@@ -130,6 +130,30 @@ TEST_CASE("a removal during a create ends the create, and nothing is left") {
   CHECK(house.leftovers() == "");
 }
 
+TEST_CASE("a removal that loses its answer can be asked for again") {
+  std::atomic<bool> lose = false;
+  House house({.judge = [&](const std::string& request) {
+    return lose && request.starts_with("DELETE ") ? Fate::kLoseRequest : Fate::kPass;
+  }});
+  const SandboxOrder order = house.walled();
+  REQUIRE(problem(house.driver().create(order, {})) == "");
+  lose = true;
+  CHECK_FALSE(house.driver().remove(order.sandbox).has_value());
+  CHECK(house.leftovers() != "");
+  lose = false;
+  CHECK(problem(house.driver().remove(order.sandbox)) == "");
+  CHECK(house.leftovers() == "");
+}
+
+TEST_CASE("a pool without a free subnet refuses a wall with the way out") {
+  House house({.subnet_pool = "172.17.0.0/20"});  // The engine's default bridge lies over it.
+  const Status created = house.driver().create(house.walled(), {});
+  REQUIRE_FALSE(created);
+  CHECK(created.error().code == ErrorCode::kResourceExhausted);
+  CHECK(created.error().message.find("172.17.0.0/20") != std::string::npos);
+  CHECK(house.leftovers() == "");
+}
+
 TEST_CASE("an engine that is not there is named with its socket") {
   const auto driver =
       DockerDriver::create(config_with("/nonexistent/docker.sock", "/tmp/sk-fault"));

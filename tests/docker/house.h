@@ -33,6 +33,7 @@ class House {
     bool real_helpers = false;
     std::vector<std::string> hosts{};
     std::chrono::milliseconds create_timeout{60'000};
+    std::string subnet_pool = "10.231.0.0/16";
     /// Puts a proxy between the driver (not the test) and the engine.
     EngineProxy::Judge judge{};
   };

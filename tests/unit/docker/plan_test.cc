@@ -181,8 +181,9 @@ TEST_CASE("a sandbox has its limits, no ports, no privileges and read-only mount
      "Target": "/run/sandboxkit", "ReadOnly": true}])"));
 }
 
-TEST_CASE("the guest is the entrypoint whatever the image says") {
+TEST_CASE("the guest is the entrypoint whatever the image says, and nothing else runs") {
   const json::Value body = container_body(open_plan(), Part::kSandbox);
+  CHECK(at(body, {"Healthcheck"}) == parsed(R"({"Test": ["NONE"]})"));
   CHECK(at(body, {"Entrypoint"}) == parsed(R"(["/sbin/sandboxkit-guest"])"));
   CHECK(at(body, {"Cmd"}) == parsed("[]"));
 }
