@@ -85,13 +85,22 @@ class Run {
   }
 
   /// A call that makes something is not cut short: what became of it would not be known.
-  Result<json::Value> call(const Step& step, bool may_stop) {
+  Result<json::Value> make(const Step& step) {
     auto request = request_of(step, built_.ids);
-    request->timeout = std::clamp(remaining(), milliseconds{1}, limits_.call_timeout);
-    if (may_stop) {
-      request->stop = limits_.stop;
-    }
+    request->timeout = limits_.call_timeout;
     return engine_.call(*request);
+  }
+
+  /// A call on what stands may take as long as the whole create: a start is most of it.
+  Status change(const Step& step) {
+    auto request = request_of(step, built_.ids);
+    request->timeout = std::max(remaining(), milliseconds{1});
+    request->stop = limits_.stop;
+    const auto answer = engine_.call(*request);
+    if (!answer && reason_of(answer.error()) == "engine_timeout") {
+      return timed_out();
+    }
+    return answer ? Status() : Status(answer.error());
   }
 
   Status act(const MakeFolder& step) { return make_folder(step.path); }
@@ -107,7 +116,7 @@ class Run {
   }
 
   Status act(const CreateNetwork& step) {
-    auto answer = call(step, false);
+    auto answer = make(step);
     if (!answer) {
       return answer.error();
     }
@@ -116,7 +125,7 @@ class Run {
   }
 
   Status act(const CreateContainer& step) {
-    auto answer = call(step, false);
+    auto answer = make(step);
     if (!answer) {
       return answer.error();
     }
@@ -124,14 +133,11 @@ class Run {
     return {};
   }
 
-  Status act(const JoinWall& step) {
-    auto answer = call(step, true);
-    return answer ? Status() : Status(answer.error());
-  }
+  Status act(const JoinWall& step) { return change(step); }
 
   Status act(const StartContainer& step) {
-    if (auto answer = call(step, true); !answer) {
-      return answer.error();
+    if (Status started = change(step); !started) {
+      return started;
     }
     const auto state = inspect_state(engine_, built_.ids.of(step.part));
     if (!state) {
