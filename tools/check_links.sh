@@ -3,7 +3,7 @@
 # travel into containers are static and small. Usage: tools/check_links.sh BUILD
 set -eu
 build=$1
-core=$(ls "$build"/lib/libsandboxkit.so.*.*.* | head -n 1)
+core=$(find "$build/lib" -name 'libsandboxkit.so.*.*.*' -type f | head -n 1)
 if ldd "$core" | grep -E 'httplib|nghttp2|sqlite'; then
   echo "libsandboxkit links what belongs to libsandboxkit-service" && exit 1
 fi

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -7,8 +9,6 @@
 #include <memory>
 #include <span>
 #include <string>
-
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <chrono>
-
 #include "sandboxkit/export.h"
+
+#include <chrono>
 
 namespace sandboxkit {
 

@@ -1,15 +1,15 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+#include "sandboxkit/events.h"
+#include "sandboxkit/placement.h"
+#include "sandboxkit/result.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "sandboxkit/clock.h"
-#include "sandboxkit/events.h"
-#include "sandboxkit/placement.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "sandboxkit/driver.h"
+
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "sandboxkit/driver.h"
 
 namespace sandboxkit {
 

@@ -1,16 +1,16 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+#include "sandboxkit/ids.h"
+#include "sandboxkit/result.h"
+#include "sandboxkit/sandbox_spec.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
-
-#include "sandboxkit/clock.h"
-#include "sandboxkit/ids.h"
-#include "sandboxkit/result.h"
-#include "sandboxkit/sandbox_spec.h"
 
 namespace sandboxkit {
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "sandboxkit/relax/unwalled_egress.h"
+#include "sandboxkit/result.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +12,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "sandboxkit/relax/unwalled_egress.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 
@@ -82,13 +82,12 @@ struct EgressVerdict {
 
 /// The allow-list of one sandbox. Immutable: to change it, create another sandbox.
 ///
-/// Entries: `[*.]label(.label)+[:port]`. `example.org` allows that name only; `*.example.org` allows
-/// names below it, at any depth, and not the name itself. Without a port an entry allows port 80 for
-/// plain HTTP and 443 for CONNECT; with one, that port only, in both schemes. ASCII case is folded.
-/// Networks: `10.1.0.0/16[:port]` lift the built-in refusal of private address classes for answers
-/// of an allowed name, and for address literals inside of them.
-/// Limits: 0..256 domains and 0..64 networks; an empty list allows nothing.
-/// Blocking: never; it resolves nothing.
+/// Entries: `[*.]label(.label)+[:port]`. `example.org` allows that name only; `*.example.org`
+/// allows names below it, at any depth, and not the name itself. Without a port an entry allows
+/// port 80 for plain HTTP and 443 for CONNECT; with one, that port only, in both schemes. ASCII
+/// case is folded. Networks: `10.1.0.0/16[:port]` lift the built-in refusal of private address
+/// classes for answers of an allowed name, and for address literals inside of them. Limits: 0..256
+/// domains and 0..64 networks; an empty list allows nothing. Blocking: never; it resolves nothing.
 /// Thread-safety: const members may be called from any thread.
 /// Source: design of the wall, sections 3 and 4.
 class SANDBOXKIT_API EgressPolicy {
@@ -98,8 +97,8 @@ class SANDBOXKIT_API EgressPolicy {
   static constexpr std::size_t kMaxEntryBytes = 262;  // 253 + "*." + ":65535" and a little
 
   /// Errors: kInvalidArgument, `field` naming the entry (`allowed_domains[3]`), the message naming
-  /// the fix: too many entries, a duplicate, an address, a name that DNS would not take, a scheme or
-  /// a path, a `*` anywhere but as the first label of three or more.
+  /// the fix: too many entries, a duplicate, an address, a name that DNS would not take, a scheme
+  /// or a path, a `*` anywhere but as the first label of three or more.
   static Result<EgressPolicy> create(std::span<const std::string> allowed_domains,
                                      std::span<const std::string> allowed_networks);
 
@@ -110,7 +109,8 @@ class SANDBOXKIT_API EgressPolicy {
   EgressVerdict decide(const EgressTarget& target) const;
 
   /// Judges an address that an allowed name resolved to (or that the client named itself). Built-in
-  /// classes (loopback, private, link-local, metadata, ...) are refused unless a network lifts them.
+  /// classes (loopback, private, link-local, metadata, ...) are refused unless a network lifts
+  /// them.
   EgressVerdict decide_address(const EgressTarget& target, const IpAddress& address) const;
 
   const std::vector<std::string>& allowed_domains() const;

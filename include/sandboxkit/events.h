@@ -1,11 +1,11 @@
 #pragma once
 
+#include "sandboxkit/export.h"
+
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "sandboxkit/export.h"
 
 namespace sandboxkit {
 

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
 #include <compare>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 
@@ -33,7 +33,8 @@ class Id {
 };
 
 namespace detail {
-/// The shape rule of every id. Returns the error's message, or nullptr when the text is well formed.
+/// The shape rule of every id. Returns the error's message, or nullptr when the text is well
+/// formed.
 SANDBOXKIT_API const char* id_problem(std::string_view text);
 }  // namespace detail
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "sandboxkit/export.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <variant>
-
-#include "sandboxkit/export.h"
 
 namespace sandboxkit {
 
@@ -60,8 +60,10 @@ class [[nodiscard]] Result {
   using value_type = T;
 
   // Implicit on purpose: `return value;` and `return Error{...};` both read well.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }

@@ -1,14 +1,14 @@
 #pragma once
 
+#include "sandboxkit/egress.h"
+#include "sandboxkit/result.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
-
-#include "sandboxkit/egress.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 

@@ -1,16 +1,16 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+#include "sandboxkit/driver.h"
+#include "sandboxkit/events.h"
+#include "sandboxkit/result.h"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-
-#include "sandboxkit/clock.h"
-#include "sandboxkit/driver.h"
-#include "sandboxkit/events.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit {
 

@@ -7,9 +7,9 @@ namespace sandboxkit {
 
 }  // namespace sandboxkit
 
-#define SANDBOXKIT_CHECK(condition, why)                                        \
-  do {                                                                          \
-    if (!(condition)) {                                                         \
-      ::sandboxkit::check_failed(#condition, why, __FILE__, __LINE__);          \
-    }                                                                           \
+#define SANDBOXKIT_CHECK(condition, why)                               \
+  do {                                                                 \
+    if (!(condition)) {                                                \
+      ::sandboxkit::check_failed(#condition, why, __FILE__, __LINE__); \
+    }                                                                  \
   } while (false)

@@ -1,11 +1,11 @@
 #include "base/random.h"
 
-#include <sys/random.h>
+#include "base/check.h"
 
 #include <array>
 #include <cstring>
 
-#include "base/check.h"
+#include <sys/random.h>
 
 namespace sandboxkit {
 namespace {

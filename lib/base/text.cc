@@ -30,7 +30,8 @@ struct CodePoint {
   std::size_t bytes = 0;  // 0: not UTF-8
 };
 
-/// Decodes the code point at the front; refuses overlong forms, surrogates and what is past U+10FFFF.
+/// Decodes the code point at the front; refuses overlong forms, surrogates and what is past
+/// U+10FFFF.
 CodePoint decode_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -7,8 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "sandboxkit/clock.h"
 
 namespace sandboxkit {
 

@@ -1,11 +1,11 @@
 #include "io/socket.h"
 
 #include "base/check.h"
+#include "io/quiet_write.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -33,28 +33,6 @@ constexpr EventLoop::Duration kLingerTimeout{2'000};
 bool is_socket(int fd) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
-/// writev for what is no socket, without SIGPIPE: the signal is blocked for the call, and taken
-/// back if this call raised it.
-ssize_t write_quietly(int fd, const iovec* pieces, int count) {
-  sigset_t pipe_signal;
-  sigset_t before;
-  sigset_t pending;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  sigpending(&pending);
-  const bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  const ssize_t written = ::writev(fd, pieces, count);
-  const int error_number = errno;
-  if (written < 0 && error_number == EPIPE && !was_pending) {
-    const timespec now{};
-    sigtimedwait(&pipe_signal, nullptr, &now);
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = error_number;
-  return written;
 }
 
 Error orderly_end() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "json/value.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -7,8 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "json/value.h"
 
 namespace sandboxkit::json {
 
@@ -37,10 +37,9 @@ class Reader {
   std::optional<std::vector<std::string>> optional_strings(std::string_view name,
                                                            std::size_t max_items,
                                                            std::size_t max_bytes);
-  std::optional<std::map<std::string, std::string>> optional_string_map(std::string_view name,
-                                                                        std::size_t max_items,
-                                                                        std::size_t max_key_bytes,
-                                                                        std::size_t max_value_bytes);
+  std::optional<std::map<std::string, std::string>> optional_string_map(
+      std::string_view name, std::size_t max_items, std::size_t max_key_bytes,
+      std::size_t max_value_bytes);
   /// The member as it is (an absent one and `null` give nullptr); counts as read.
   const Value* member(std::string_view name);
   /// Whether the member stands there at all, `null` included.

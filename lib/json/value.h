@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sandboxkit/result.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -7,8 +9,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include "sandboxkit/result.h"
 
 namespace sandboxkit::json {
 
@@ -21,16 +21,17 @@ using Object = std::vector<std::pair<std::string, Value>>;
 class Value {
  public:
   Value() = default;
-  Value(std::nullptr_t) {}                                      // NOLINT(google-explicit-constructor)
-  Value(bool value) : data_(value) {}                           // NOLINT(google-explicit-constructor)
-  Value(int value) : data_(std::int64_t{value}) {}              // NOLINT(google-explicit-constructor)
-  Value(std::int64_t value) : data_(value) {}                   // NOLINT(google-explicit-constructor)
-  Value(double value) : data_(value) {}                         // NOLINT(google-explicit-constructor)
-  Value(const char* value) : data_(std::string(value)) {}       // NOLINT(google-explicit-constructor)
-  Value(std::string value) : data_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
-  Value(std::string_view value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
-  Value(Array value) : data_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
-  Value(Object value) : data_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
+  Value(std::nullptr_t) {}                                 // NOLINT(google-explicit-constructor)
+  Value(bool value) : data_(value) {}                      // NOLINT(google-explicit-constructor)
+  Value(int value) : data_(std::int64_t{value}) {}         // NOLINT(google-explicit-constructor)
+  Value(std::int64_t value) : data_(value) {}              // NOLINT(google-explicit-constructor)
+  Value(double value) : data_(value) {}                    // NOLINT(google-explicit-constructor)
+  Value(const char* value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::string value) : data_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
+  Value(std::string_view value)
+      : data_(std::string(value)) {}                // NOLINT(google-explicit-constructor)
+  Value(Array value) : data_(std::move(value)) {}   // NOLINT(google-explicit-constructor)
+  Value(Object value) : data_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
   const bool* as_bool() const { return std::get_if<bool>(&data_); }

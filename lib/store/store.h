@@ -1,5 +1,8 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+#include "sandboxkit/result.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -7,9 +10,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "sandboxkit/clock.h"
-#include "sandboxkit/result.h"
 
 namespace sandboxkit::store {
 
@@ -31,7 +31,7 @@ struct CredentialRow {
   std::string tenant{};
   std::string role{};  ///< owner or member, for sk.
   std::string name{};
-  std::string worker{};      ///< wk: the worker it belongs to. jn: the only name that may join.
+  std::string worker{};         ///< wk: the worker it belongs to. jn: the only name that may join.
   std::int64_t uses_left = -1;  ///< jn only.
   WallTime created{};
   std::optional<WallTime> expires{};
@@ -64,16 +64,16 @@ struct SandboxRow {
   std::string name{};
   std::string worker{};
   std::int64_t generation = 1;
-  std::string desired = "running";   ///< running, stopped.
-  std::string state = "pending";     ///< name_of(SandboxState).
-  std::string reason{};              ///< Why it ended or failed: the tombstone.
-  std::string spec;                  ///< JSON text.
+  std::string desired = "running";  ///< running, stopped.
+  std::string state = "pending";    ///< name_of(SandboxState).
+  std::string reason{};             ///< Why it ended or failed: the tombstone.
+  std::string spec;                 ///< JSON text.
   std::string spec_hash;
   std::string policy_hash{};
-  std::string next_egress{};         ///< JSON text of a policy recorded for the next creation.
+  std::string next_egress{};  ///< JSON text of a policy recorded for the next creation.
   double cpu_cores = 0;
   std::int64_t memory_mb = 0;
-  std::string created_by{};          ///< Credential id.
+  std::string created_by{};  ///< Credential id.
   WallTime created{};
   WallTime expires{};
   std::optional<WallTime> started{};
@@ -85,7 +85,7 @@ struct DeliveryRow {
   std::string worker;
   std::string sandbox;
   std::int64_t generation = 1;
-  std::string kind;             ///< create, remove, renew.
+  std::string kind;              ///< create, remove, renew.
   std::string state = "queued";  ///< queued, done, failed.
   std::int64_t attempts = 0;
   WallTime created{};
@@ -223,7 +223,7 @@ struct JournalRow {
   std::string sandbox;
   std::string tenant;
   std::int64_t generation = 0;
-  std::string state;   ///< creating, running, removing, ended.
+  std::string state;  ///< creating, running, removing, ended.
   std::string reason{};
   std::string policy_hash{};
   WallTime expires{};

@@ -1,13 +1,13 @@
 // What an orchestrator does that links the core library: it places a sandbox and judges egress,
 // with installed headers alone.
+#include "sandboxkit/egress.h"
+#include "sandboxkit/placement.h"
+#include "sandboxkit/version.h"
+
 #include <cstdio>
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "sandboxkit/egress.h"
-#include "sandboxkit/placement.h"
-#include "sandboxkit/version.h"
 
 int main() {
   using namespace sandboxkit;
@@ -21,8 +21,8 @@ int main() {
   }
   WorkerView view{.id = *worker, .scope = WorkerScope::only(*tenant)};
   view.capabilities = {"egress"};
-  const PlacementRequest request{.tenant = *tenant, .image = "sandboxkit/base",
-                                 .needs_egress_wall = true};
+  const PlacementRequest request{
+      .tenant = *tenant, .image = "sandboxkit/base", .needs_egress_wall = true};
   const Decision decision = Scheduler(PlacementPolicy{}).schedule(request, {&view, 1}, 1);
   if (!std::holds_alternative<Placement>(decision)) {
     return 1;

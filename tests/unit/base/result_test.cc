@@ -1,8 +1,8 @@
 #include "sandboxkit/result.h"
 
-#include <doctest/doctest.h>
-
 #include "sandboxkit/ids.h"
+
+#include <doctest/doctest.h>
 
 using namespace sandboxkit;  // NOLINT(google-build-using-namespace)
 

@@ -1,8 +1,8 @@
 #include "base/text.h"
 
-#include <doctest/doctest.h>
-
 #include <string>
+
+#include <doctest/doctest.h>
 
 using namespace sandboxkit;  // NOLINT(google-build-using-namespace)
 
@@ -34,7 +34,8 @@ TEST_CASE("a broken percent escape is refused, a whole one is read") {
 
 TEST_CASE("overlong forms, surrogates and cut sequences are not UTF-8") {
   CHECK(is_utf8("plain, \xc3\xa9, \xe2\x82\xac, \xf0\x9f\x98\x80"));
-  for (const char* text : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\xff", "\x80"}) {
+  for (const char* text :
+       {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "\xff", "\x80"}) {
     CAPTURE(text);
     CHECK_FALSE(is_utf8(text));
   }
@@ -52,7 +53,8 @@ TEST_CASE("controls and bidirectional overrides are seen and are shown escaped")
 TEST_CASE("decimals have no sign, no blank, no leading zero and stay below their limit") {
   CHECK(parse_decimal("0", 10) == 0U);
   CHECK(parse_decimal("65535", 65535) == 65535U);
-  for (const char* text : {"", "65536", "+1", "-1", " 1", "1 ", "01", "0x1", "99999999999999999999999"}) {
+  for (const char* text :
+       {"", "65536", "+1", "-1", " 1", "1 ", "01", "0x1", "99999999999999999999999"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_decimal(text, 65535).has_value());
   }
