@@ -103,7 +103,8 @@ class TunnelExchange {
   virtual void on_drain(std::function<void()> handler) = 0;
   /// Cuts the stream: the other side sees an error, not an end.
   virtual void reset() = 0;
-  /// Once, when the controller reset the stream or the tunnel is gone before our end.
+  /// Once, when the stream is over before our end, or before the end of a body that is being read:
+  /// the controller reset it, the tunnel is gone, or our own answer ended it.
   virtual void on_gone(std::function<void()> handler) = 0;
 };
 

@@ -160,9 +160,12 @@ class ServerExchange final : public TunnelExchange, public TunnelFlow {
       (*handler)();
     }
   }
-  void on_finished() override { drop_handlers(); }
-  void on_lost(const Error&) override {
-    gone_ = !ended_;
+  void on_finished() override { over(); }
+  void on_lost(const Error&) override { over(); }
+
+  /// Somebody who still writes, or still waits for the body's end, would wait for ever.
+  void over() {
+    gone_ = !ended_ || (reader_ && !peer_ended());
     tell_gone();
   }
 

@@ -136,8 +136,8 @@ TEST_CASE("a broken escape is answered with 400, a path past the limit with 414"
 }
 
 TEST_CASE("the gate's answer ends the call before any route is looked at") {
-  ApiServer server;
   bool ran = false;
+  ApiServer server;
   server.route("GET", "/a", [&](const ApiRequest&, const ApiResponder& respond) {
     ran = true;
     respond({});
@@ -174,14 +174,14 @@ TEST_CASE("a handler that throws is answered with 500 without the exception's te
 }
 
 TEST_CASE("a deferred answer holds no thread") {
-  ApiServer server;
   std::promise<ApiResponder> kept;
+  std::promise<ApiResponse> slow;
+  ApiServer server;
   server.route("GET", "/slow", [&](const ApiRequest&, ApiResponder respond) {
     kept.set_value(std::move(respond));
   });
   echo(server, "GET", "/fast");
   server.start(1, 4);
-  std::promise<ApiResponse> slow;
   REQUIRE(server.submit(request_of("GET", "/slow"),
                         [&](ApiResponse response) { slow.set_value(std::move(response)); }));
   CHECK(call(server, request_of("GET", "/fast")).status == 200);
@@ -208,9 +208,9 @@ TEST_CASE("a call whose responder is dropped is answered with 500") {
 }
 
 TEST_CASE("a full queue refuses the call and leaves it unanswered") {
-  ApiServer server;
   std::promise<void> entered;
   std::promise<void> leave;
+  ApiServer server;
   server.route("GET", "/wait", [&](const ApiRequest&, const ApiResponder& respond) {
     entered.set_value();
     leave.get_future().wait();
@@ -231,9 +231,10 @@ TEST_CASE("a full queue refuses the call and leaves it unanswered") {
 }
 
 TEST_CASE("stopping answers what waits with 503 and takes nothing more") {
-  ApiServer server;
   std::promise<void> entered;
   std::promise<void> leave;
+  std::promise<int> queued;
+  ApiServer server;
   server.route("GET", "/wait", [&](const ApiRequest&, const ApiResponder& respond) {
     entered.set_value();
     leave.get_future().wait();
@@ -244,7 +245,6 @@ TEST_CASE("stopping answers what waits with 503 and takes nothing more") {
   const auto ignore = [](const ApiResponse&) {};
   REQUIRE(server.submit(request_of("GET", "/wait"), ignore));
   entered.get_future().wait();
-  std::promise<int> queued;
   REQUIRE(server.submit(request_of("GET", "/echo"),
                         [&](const ApiResponse& response) { queued.set_value(response.status); }));
   auto stopped = std::async(std::launch::async, [&] { server.stop(); });

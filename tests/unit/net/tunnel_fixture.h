@@ -61,13 +61,15 @@ class TunnelFixture {
   std::optional<Error> server_closed;
 };
 
-/// What came of one stream at the controller's end.
+/// What came of one stream at the controller's end. It may die before the tunnel, which then tells
+/// nobody.
 struct Answer {
   int status = 0;
-  wire::Headers headers;
-  std::string body;
+  wire::Headers headers{};
+  std::string body{};
   bool ended = false;
-  std::optional<Error> error;
+  std::optional<Error> error{};
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
   bool over() const { return ended || error.has_value(); }
 
   TunnelHandlers handlers() {
@@ -78,7 +80,12 @@ struct Answer {
                 },
             .on_data = [this](std::string_view bytes) { body.append(bytes); },
             .on_end = [this] { ended = true; },
-            .on_error = [this](const Error& the_error) { error = the_error; }};
+            .on_error =
+                [this, weak = std::weak_ptr(alive)](const Error& the_error) {
+                  if (!weak.expired()) {
+                    error = the_error;
+                  }
+                }};
   }
 };
 

@@ -143,6 +143,38 @@ TEST_CASE("an answer before the body's end leaves no stream behind") {
   CHECK(stream->queued_bytes() == 0);
 }
 
+TEST_CASE("who still reads a body hears that the answer's end cut it") {
+  int gone = 0;
+  TunnelFixture tunnel([&](const Exchange& exchange) {
+    exchange->on_gone([&] { ++gone; });
+    exchange->read_body([](std::string_view) {}, [] {});
+    exchange->respond(200, {}, "the server spoke last");
+  });
+  Answer answer;
+  const auto stream = open_stream(
+      *tunnel.client, {.method = "POST", .path = "/tcp", .has_body = true}, answer.handlers());
+  REQUIRE(tunnel.serve_until([&] { return answer.over() && gone > 0; }));
+  CHECK(answer.ended);
+  tunnel.serve_until_quiet();
+  CHECK(gone == 1);
+}
+
+TEST_CASE("who has answered and read everything hears of no loss") {
+  int gone = 0;
+  TunnelFixture tunnel([&](const Exchange& exchange) {
+    exchange->on_gone([&] { ++gone; });
+    answer_with_echo(exchange);
+  });
+  Answer answer;
+  const auto stream = open_stream(*tunnel.client, {.method = "POST", .path = "/", .has_body = true},
+                                  answer.handlers());
+  stream->end_body();
+  REQUIRE(tunnel.serve_until([&] { return answer.over(); }));
+  tunnel.client = nullptr;
+  REQUIRE(tunnel.serve_until([&] { return tunnel.server_closed.has_value(); }));
+  CHECK(gone == 0);
+}
+
 TEST_CASE("a head that the tunnel does not take is refused by name") {
   TunnelFixture tunnel(answer_with_echo);
   TunnelRequest bad{.path = "/"};
