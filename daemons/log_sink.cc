@@ -1,7 +1,6 @@
 #include "daemons/log_sink.h"
 
 #include <algorithm>
-#include <climits>  // g++ 12 with _FORTIFY_SOURCE: <memory> names INT_MAX without it.
 #include <memory>
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "daemons/limits.h"
+#include "daemons/option_limits.h"
 #include "daemons/log_sink.h"
 #include "daemons/worker/options.h"
 
