@@ -120,6 +120,7 @@ House::House(Options options)
   config_.engine_socket = programs().engine_socket;
   config_.egress_hosts = std::move(options.hosts);
   config_.create_timeout = options.create_timeout;
+  config_.call_timeout = std::chrono::minutes(2);
   config_.subnet_pool = options.subnet_pool;
   auto engine = docker::EngineClient::connect(config_.engine_socket, config_.call_timeout);
   REQUIRE(engine);

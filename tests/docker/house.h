@@ -32,7 +32,8 @@ class House {
   struct Options {
     bool real_helpers = false;
     std::vector<std::string> hosts{};
-    std::chrono::milliseconds create_timeout{60'000};
+    /// Long: what else runs on the machine is not what a test is about.
+    std::chrono::milliseconds create_timeout{240'000};
     std::string subnet_pool = "10.231.0.0/16";
     /// Puts a proxy between the driver (not the test) and the engine.
     EngineProxy::Judge judge{};
