@@ -1,5 +1,5 @@
-#include "daemons/option_limits.h"
 #include "daemons/log_sink.h"
+#include "daemons/option_limits.h"
 #include "daemons/worker/options.h"
 
 #include <cstdio>
