@@ -55,7 +55,7 @@ void add_joining(CLI::App& app, WorkerOptions& options) {
 }
 
 void add_driver(CLI::App& app, WorkerOptions& options) {
-  app.add_option("--driver", "what runs the sandboxes")
+  app.add_option("--driver", options.driver, "what runs the sandboxes")
       ->check(CLI::IsMember({"docker"}))
       ->default_str("docker");
   app.add_option("--engine-socket", options.engine_socket, "unix socket of the Docker Engine")
@@ -113,8 +113,11 @@ void add_logging(CLI::App& app, WorkerOptions& options) {
                                                           {"info", Severity::kInfo},
                                                           {"warning", Severity::kWarning},
                                                           {"error", Severity::kError}};
-  app.add_option("--log-level", options.log_level, "debug, info, warning or error")
-      ->transform(CLI::CheckedTransformer(kLevels, CLI::ignore_case))
+  app.add_option_function<std::string>(
+         "--log-level",
+         [&options](const std::string& name) { options.log_level = kLevels.at(name); },
+         "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
       ->default_str("info");
   app.add_option_function<std::string>(
          "--log-format", [&options](const std::string& f) { options.log_json = f == "json"; },

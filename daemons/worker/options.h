@@ -17,6 +17,7 @@ struct WorkerOptions {
   /// Used once; empty when the worker joined already.
   std::string join_token;
   std::string name;
+  std::string driver = "docker";
   std::string engine_socket = "/var/run/docker.sock";
   std::string guest_binary;
   std::string egress_binary;

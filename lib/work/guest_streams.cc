@@ -113,6 +113,11 @@ void ForwardedRequest::send_body() {
 }
 
 void ForwardedRequest::on_head(const wire::ResponseHead& head) {
+  if (head.status < 200) {
+    // Nobody asked to switch protocols, and after a 101 no end would ever come.
+    call_->cancel();
+    return on_error(Error{ErrorCode::kUnavailable, "it switched protocols", "bad_response"});
+  }
   answer_begun_ = true;
   exchange_->begin(head.status, passed_on(head.headers));
 }

@@ -202,6 +202,19 @@ TEST_CASE("a guest that dies in the middle of its answer resets the stream") {
   CHECK_FALSE(answer->ended);
 }
 
+TEST_CASE("a guest that switches protocols unasked is no answer") {
+  World w;
+  w.guest = [](const GuestExchange& e) {
+    wire::ResponseHead head;
+    head.status = 101;
+    std::string early;
+    e->upgrade(head, early);
+  };
+  const auto answer = w.ask("GET", "/v1/sandboxes/i1/1/guest/files");
+  CHECK(answer->status == 503);
+  CHECK(w.bench.guests.streams("i1") == 0);
+}
+
 TEST_CASE("a caller that leaves takes its request to the guest with it") {
   World w;
   bool gone = false;
