@@ -189,7 +189,7 @@ TEST_CASE("each bad option is named") {
   CHECK(field_of([](auto& c) { c.guest_binary = "/nonexistent"; }) == "guest_binary");
   CHECK(field_of([](auto& c) { c.egress_binary = "/tmp"; }) == "egress_binary");
   CHECK(field_of([](auto& c) { c.state_dir = ""; }) == "state_dir");
-  CHECK(field_of([](auto& c) { c.state_dir = "/tmp/" + std::string(80, 'x'); }) == "state_dir");
+  CHECK(field_of([](auto& c) { c.state_dir = "/tmp/" + std::string(300, 'x'); }) == "state_dir");
   CHECK(field_of([](auto& c) { c.subnet_pool = "10.0.0.0/30"; }) == "subnet_pool");
   CHECK(field_of([](auto& c) { c.egress_hosts = {"a.test"}; }) == "egress_hosts");
   CHECK(field_of([](auto& c) { c.egress_hosts = {"a.test=b"}; }) == "egress_hosts");
