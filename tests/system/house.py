@@ -139,10 +139,14 @@ class House:
         self.controller_options = list(controller_options)
         self.controller = self.worker = None
         self.port = 0
-        self.start_controller()
-        self.operator_key = (self.folder / "controller" / "operator.key").read_text().strip()
-        self.owner_key = self.make_workspace(OWNER)
-        self.start_worker(join=True)
+        try:
+            self.start_controller()
+            self.operator_key = (self.folder / "controller" / "operator.key").read_text().strip()
+            self.owner_key = self.make_workspace(OWNER)
+            self.start_worker(join=True)
+        except BaseException:
+            self.stop_daemons()
+            raise
 
     # -- daemons -----------------------------------------------------------------------------
     def start_controller(self):
@@ -188,11 +192,14 @@ class House:
         for sandbox in self.sandboxes():
             self.api("DELETE", f"/v1/sandboxes/{sandbox['id']}")
         left = self.leftovers()
+        self.stop_daemons()
+        self.sweep()
+        return left
+
+    def stop_daemons(self):
         for daemon in (self.worker, self.controller):
             if daemon:
                 daemon.stop()
-        self.sweep()
-        return left
 
     # -- API and command -----------------------------------------------------------------------
     @property
