@@ -254,8 +254,8 @@ std::vector<SandboxReport> Orders::inventory() const {
   }
   if (reports.size() > wire::kMaxReportedSandboxes) {
     // Those that run come first; ends that do not fit are told once others are purged.
-    std::ranges::stable_partition(
-        reports, [](const SandboxReport& r) { return r.state == SandboxState::kRunning; });
+    std::stable_partition(reports.begin(), reports.end(),
+                          [](const SandboxReport& r) { return r.state == SandboxState::kRunning; });
     reports.erase(reports.begin() + wire::kMaxReportedSandboxes, reports.end());
   }
   return reports;
