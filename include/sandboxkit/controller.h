@@ -22,6 +22,9 @@ struct ControllerConfig {
   PlacementPolicy placement{};
   /// Sandboxes of one workspace that may exist at once.
   std::int64_t max_sandboxes_per_workspace = 100;
+  /// What they may reserve together; negative: no limit.
+  double max_cpu_cores_per_workspace = -1;
+  std::int64_t max_memory_mb_per_workspace = -1;
   /// How long a create waits for its sandbox to run before it answers with an error.
   std::chrono::milliseconds create_wait{90'000};
   /// A worker without a heartbeat for this long gets no new work; its sandboxes are lost later.

@@ -1,6 +1,7 @@
 #include "control/create.h"
 
 #include "control/refusals.h"
+#include "policy/admission.h"
 #include "store/credentials.h"
 
 #include <utility>
@@ -8,6 +9,53 @@
 
 namespace sandboxkit::control {
 namespace {
+
+policy::Usage usage_of(const store::Tx::Use& use) {
+  return {use.sandboxes, use.cpu_cores, use.memory_mb};
+}
+
+template <typename Row>
+policy::Budget budget_of(const Row& row) {
+  return {row.max_sandboxes, row.max_cpu_cores, row.max_memory_mb};
+}
+
+/// A workspace's own limits where it has them, else the deployment's.
+policy::Budget or_default(policy::Budget own, const ControllerConfig& config) {
+  if (own.sandboxes < 0) {
+    own.sandboxes = config.max_sandboxes_per_workspace;
+  }
+  if (own.cpu_cores < 0) {
+    own.cpu_cores = config.max_cpu_cores_per_workspace;
+  }
+  if (own.memory_mb < 0) {
+    own.memory_mb = config.max_memory_mb_per_workspace;
+  }
+  return own;
+}
+
+/// Names the limit, what is used, and the setting that changes it.
+net::ApiResponse refuse_excess(const policy::Excess& excess, const policy::Budget& own) {
+  const std::string resource(excess.resource);
+  const std::string scope(excess.scope);
+  const bool of_deployment =
+      scope == "workspace" && (resource == "sandboxes"   ? own.sandboxes < 0
+                               : resource == "cpu_cores" ? own.cpu_cores < 0
+                                                         : own.memory_mb < 0);
+  const std::string setting =
+      of_deployment ? "max_" + resource + "_per_workspace" : scope + ".max_" + resource;
+  const auto number = [&](double value) {
+    return resource == "cpu_cores" ? json::Value(value)
+                                   : json::Value(static_cast<std::int64_t>(value));
+  };
+  return refuse("concurrency_limit",
+                "the " + scope + " has reached its limit of " + resource +
+                    " at once; end a sandbox, or raise `" + setting + "`",
+                {{"resource", resource},
+                 {"scope", scope},
+                 {"limit", number(excess.limit)},
+                 {"used", number(excess.used)},
+                 {"setting", setting}});
+}
 
 /// Members of this class run inside of one write; `decision_` is what it leaves behind.
 class Creation {
@@ -92,19 +140,22 @@ class Creation {
 
   Status admit() {
     auto workspace = tx_.workspace(order_.caller.tenant);
-    auto used = tx_.count_live(order_.caller.tenant);
-    if (!workspace || !used) {
-      return workspace ? used.error() : workspace.error();
+    auto key = tx_.credential(order_.caller.credential);
+    auto used = tx_.use_of_tenant(order_.caller.tenant);
+    auto used_by_key = tx_.use_of_key(order_.caller.credential);
+    if (!workspace || !key || !used || !used_by_key) {
+      return !workspace ? workspace.error()
+             : !key     ? key.error()
+             : !used    ? used.error()
+                        : used_by_key.error();
     }
-    const bool own = *workspace && (*workspace)->max_sandboxes >= 0;
-    const std::int64_t limit =
-        own ? (*workspace)->max_sandboxes : context_.config.max_sandboxes_per_workspace;
-    if (*used >= limit) {
-      decision_.refusal =
-          refuse("concurrency_limit", "the workspace has as many sandboxes as it may have at once",
-                 {{"limit", limit},
-                  {"used", *used},
-                  {"setting", own ? "workspace.max_sandboxes" : "max_sandboxes_per_workspace"}});
+    const policy::Budget own = *workspace ? budget_of(**workspace) : policy::Budget{};
+    const policy::Allowance allowances[] = {
+        {"workspace", or_default(own, context_.config), usage_of(*used)},
+        {"key", *key ? budget_of(**key) : policy::Budget{}, usage_of(*used_by_key)}};
+    const policy::Usage wanted{1, order_.spec.cpu_cores, order_.spec.memory_mb};
+    if (const auto excess = policy::first_excess(wanted, allowances)) {
+      decision_.refusal = refuse_excess(*excess, own);
     }
     return {};
   }

@@ -33,11 +33,13 @@ GroupWriter::~GroupWriter() {
 Status GroupWriter::run(const Body& body) {
   SANDBOXKIT_CHECK(std::this_thread::get_id() != thread_.get_id(),
                    "a write inside of a write would wait for itself");
-  const auto job = std::make_shared<Job>(Job{.body = &body});
-  std::unique_lock lock(mutex_);
-  queue_.push_back(job);
+  const auto job = std::make_shared<Job>(&body);
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(job);
+  }
   waiting_.notify_one();
-  answered_.wait(lock, [&] { return job->done; });
+  job->done.wait(false);
   return std::move(job->status);
 }
 
@@ -121,16 +123,13 @@ void GroupWriter::run_job(Job& job) {
 }
 
 void GroupWriter::answer(const Group& group, const Status& whole) {
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& job : group) {
-      if (!whole) {
-        job->status = whole;
-      }
-      job->done = true;
+  for (const auto& job : group) {
+    if (!whole) {
+      job->status = whole;
     }
+    job->done = true;
+    job->done.notify_one();
   }
-  answered_.notify_all();
 }
 
 }  // namespace sandboxkit::store

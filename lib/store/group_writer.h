@@ -2,6 +2,7 @@
 
 #include "store/sqlite.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -36,7 +37,10 @@ class GroupWriter {
   struct Job {
     const Body* body;
     Status status{};
-    bool done = false;
+    /// Each caller sleeps on its own flag: one flag for all would wake a crowd at every commit.
+    std::atomic<bool> done = false;
+
+    explicit Job(const Body* the_body) : body(the_body) {}
   };
   using Group = std::vector<std::shared_ptr<Job>>;
 
@@ -45,12 +49,11 @@ class GroupWriter {
   /// Runs `first` and, where asked for, what waits behind it. False: the transaction was lost.
   bool run_group(std::shared_ptr<Job> first, bool take_more, Group& group);
   void run_job(Job& job);
-  void answer(const Group& group, const Status& whole);
+  static void answer(const Group& group, const Status& whole);
 
   std::unique_ptr<Connection> connection_;
   std::mutex mutex_;
   std::condition_variable waiting_;
-  std::condition_variable answered_;
   std::deque<std::shared_ptr<Job>> queue_;
   bool stopping_ = false;
   std::thread thread_;

@@ -21,10 +21,12 @@ struct Table;
 template <>
 struct Table<WorkspaceRow> {
   static constexpr const char* kName = "workspace";
-  static constexpr const char* kColumns = "id, name, created, max_sandboxes";
+  static constexpr const char* kColumns =
+      "id, name, created, max_sandboxes, max_cpu_cores, max_memory_mb";
   static constexpr bool kSerial = false;
   static auto members(auto& row) {
-    return std::tie(row.id, row.name, row.created, row.max_sandboxes);
+    return std::tie(row.id, row.name, row.created, row.max_sandboxes, row.max_cpu_cores,
+                    row.max_memory_mb);
   }
 };
 
@@ -33,11 +35,14 @@ struct Table<CredentialRow> {
   static constexpr const char* kName = "credential";
   static constexpr const char* kColumns =
       "id, kind, secret_hash, tenant, role, name, worker, uses_left, created, expires, last_used, "
-      "revoked";
+      "revoked, sandbox, capabilities, networks, replaces, max_sandboxes, max_cpu_cores, "
+      "max_memory_mb";
   static constexpr bool kSerial = false;
   static auto members(auto& row) {
     return std::tie(row.id, row.kind, row.secret_hash, row.tenant, row.role, row.name, row.worker,
-                    row.uses_left, row.created, row.expires, row.last_used, row.revoked);
+                    row.uses_left, row.created, row.expires, row.last_used, row.revoked,
+                    row.sandbox, row.capabilities, row.networks, row.replaces, row.max_sandboxes,
+                    row.max_cpu_cores, row.max_memory_mb);
   }
 };
 
@@ -46,12 +51,14 @@ struct Table<WorkerRow> {
   static constexpr const char* kName = "worker";
   static constexpr const char* kColumns =
       "id, tenant, name, state, arch, engine, cpu_cores, memory_mb, max_sandboxes, max_starting, "
-      "capabilities, runtimes, labels, images, joined, last_heartbeat";
+      "capabilities, runtimes, labels, images, joined, last_heartbeat, taints, problem, "
+      "capability_cap, drain_until";
   static constexpr bool kSerial = false;
   static auto members(auto& row) {
     return std::tie(row.id, row.tenant, row.name, row.state, row.arch, row.engine, row.cpu_cores,
                     row.memory_mb, row.max_sandboxes, row.max_starting, row.capabilities,
-                    row.runtimes, row.labels, row.images, row.joined, row.last_heartbeat);
+                    row.runtimes, row.labels, row.images, row.joined, row.last_heartbeat,
+                    row.taints, row.problem, row.capability_cap, row.drain_until);
   }
 };
 
@@ -74,11 +81,11 @@ template <>
 struct Table<DeliveryRow> {
   static constexpr const char* kName = "delivery";
   static constexpr const char* kColumns =
-      "seq, worker, sandbox, generation, kind, state, attempts, created, not_before";
+      "seq, worker, sandbox, generation, kind, state, attempts, created, not_before, trace";
   static constexpr bool kSerial = true;
   static auto members(auto& row) {
     return std::tie(row.seq, row.worker, row.sandbox, row.generation, row.kind, row.state,
-                    row.attempts, row.created, row.not_before);
+                    row.attempts, row.created, row.not_before, row.trace);
   }
 };
 

@@ -151,6 +151,152 @@ CREATE TABLE setting (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// Version 2: what workers, keys and workspaces use is counted as it changes, so that admission and
+// placement read one row; limits, taints, complaints, drains; narrower credentials; request ids.
+// Cores are counted in whole thousandths, rounded up: sums of fractions would drift.
+constexpr const char* kControllerVersion2 = R"sql(
+ALTER TABLE workspace ADD COLUMN max_cpu_cores REAL NOT NULL DEFAULT -1;
+ALTER TABLE workspace ADD COLUMN max_memory_mb INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE credential ADD COLUMN sandbox TEXT NOT NULL DEFAULT '';
+ALTER TABLE credential ADD COLUMN capabilities TEXT NOT NULL DEFAULT '';
+ALTER TABLE credential ADD COLUMN networks TEXT NOT NULL DEFAULT '';
+ALTER TABLE credential ADD COLUMN replaces TEXT NOT NULL DEFAULT '';
+ALTER TABLE credential ADD COLUMN max_sandboxes INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE credential ADD COLUMN max_cpu_cores REAL NOT NULL DEFAULT -1;
+ALTER TABLE credential ADD COLUMN max_memory_mb INTEGER NOT NULL DEFAULT -1;
+CREATE INDEX credential_worker ON credential (worker) WHERE kind = 'wk' AND revoked IS NULL;
+CREATE INDEX credential_sandbox ON credential (sandbox) WHERE sandbox <> '';
+ALTER TABLE worker ADD COLUMN taints TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE worker ADD COLUMN problem TEXT NOT NULL DEFAULT '';
+ALTER TABLE worker ADD COLUMN capability_cap TEXT NOT NULL DEFAULT '';
+ALTER TABLE worker ADD COLUMN drain_until INTEGER;
+ALTER TABLE delivery ADD COLUMN trace TEXT NOT NULL DEFAULT '';
+
+DROP INDEX sandbox_live_tenant;
+DROP INDEX sandbox_live_worker;
+CREATE INDEX sandbox_live_worker ON sandbox (worker, id)
+  WHERE state NOT IN ('stopped', 'error', 'lost', 'deleted');
+
+CREATE TABLE use (
+  kind TEXT NOT NULL CHECK (kind IN ('worker', 'tenant', 'key')),
+  id TEXT NOT NULL,
+  sandboxes INTEGER NOT NULL,
+  starting INTEGER NOT NULL,
+  cpu_millis INTEGER NOT NULL,
+  memory_mb INTEGER NOT NULL,
+  PRIMARY KEY (kind, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW live_use AS
+  SELECT id, tenant, worker, created_by, state IN ('pending', 'starting') AS starting,
+         CAST(cpu_cores * 1000 + 0.999999 AS INTEGER) AS cpu_millis, memory_mb
+  FROM sandbox WHERE state NOT IN ('stopped', 'error', 'lost', 'deleted');
+INSERT INTO use SELECT 'worker', worker, count(*), sum(starting), sum(cpu_millis), sum(memory_mb)
+  FROM live_use GROUP BY worker;
+INSERT INTO use SELECT 'tenant', tenant, count(*), sum(starting), sum(cpu_millis), sum(memory_mb)
+  FROM live_use GROUP BY tenant;
+INSERT INTO use SELECT 'key', created_by, count(*), sum(starting), sum(cpu_millis), sum(memory_mb)
+  FROM live_use GROUP BY created_by;
+DROP VIEW live_use;
+
+CREATE TRIGGER use_taken AFTER INSERT ON sandbox
+WHEN NEW.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+BEGIN 
+  INSERT INTO use VALUES ('worker', NEW.worker, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('tenant', NEW.tenant, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('key', NEW.created_by, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+END;
+CREATE TRIGGER use_changed AFTER UPDATE OF state, worker, tenant, created_by, cpu_cores, memory_mb
+ON sandbox
+WHEN OLD.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+  AND NEW.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+BEGIN 
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'worker' AND id = OLD.worker;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'tenant' AND id = OLD.tenant;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'key' AND id = OLD.created_by; 
+  INSERT INTO use VALUES ('worker', NEW.worker, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('tenant', NEW.tenant, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('key', NEW.created_by, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+END;
+CREATE TRIGGER use_given_back AFTER UPDATE OF state ON sandbox
+WHEN OLD.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+  AND NEW.state IN ('stopped', 'error', 'lost', 'deleted')
+BEGIN 
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'worker' AND id = OLD.worker;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'tenant' AND id = OLD.tenant;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'key' AND id = OLD.created_by;
+END;
+CREATE TRIGGER use_taken_back AFTER UPDATE OF state ON sandbox
+WHEN OLD.state IN ('stopped', 'error', 'lost', 'deleted')
+  AND NEW.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+BEGIN 
+  INSERT INTO use VALUES ('worker', NEW.worker, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('tenant', NEW.tenant, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+  INSERT INTO use VALUES ('key', NEW.created_by, 1, NEW.state IN ('pending', 'starting'),
+    CAST(NEW.cpu_cores * 1000 + 0.999999 AS INTEGER), NEW.memory_mb)
+  ON CONFLICT DO UPDATE SET sandboxes = sandboxes + 1, starting = starting + excluded.starting,
+    cpu_millis = cpu_millis + excluded.cpu_millis, memory_mb = memory_mb + excluded.memory_mb;
+END;
+CREATE TRIGGER use_dropped AFTER DELETE ON sandbox
+WHEN OLD.state NOT IN ('stopped', 'error', 'lost', 'deleted')
+BEGIN 
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'worker' AND id = OLD.worker;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'tenant' AND id = OLD.tenant;
+  UPDATE use SET sandboxes = sandboxes - 1,
+    starting = starting - (OLD.state IN ('pending', 'starting')),
+    cpu_millis = cpu_millis - CAST(OLD.cpu_cores * 1000 + 0.999999 AS INTEGER), memory_mb = memory_mb - OLD.memory_mb
+  WHERE kind = 'key' AND id = OLD.created_by;
+END;
+)sql";
+
 constexpr const char* kJournalVersion1 = R"sql(
 CREATE TABLE journal (
   sandbox TEXT NOT NULL PRIMARY KEY,
@@ -164,7 +310,7 @@ CREATE TABLE journal (
 ) STRICT;
 )sql";
 
-constexpr const char* kControllerSteps[] = {kControllerVersion1};
+constexpr const char* kControllerSteps[] = {kControllerVersion1, kControllerVersion2};
 constexpr const char* kJournalSteps[] = {kJournalVersion1};
 
 }  // namespace

@@ -45,8 +45,9 @@ class SqliteTx final : public Tx {
                                                       const std::string& id) override;
   Result<bool> update_sandbox(const SandboxRow& row,
                               const std::optional<std::string>& expected_state) override;
-  Result<std::int64_t> count_live(const std::string& tenant) override;
   Result<Use> use_of_worker(const std::string& worker) override;
+  Result<Use> use_of_tenant(const std::string& tenant) override;
+  Result<Use> use_of_key(const std::string& credential) override;
   Result<std::int64_t> purge_ended(WallTime before) override;
 
   Status insert(const DeliveryRow& row) override;
@@ -68,6 +69,8 @@ class SqliteTx final : public Tx {
   Status set_setting(const std::string& name, const std::string& value) override;
 
  private:
+  Result<Use> use_of(const char* kind, const std::string& id);
+
   Connection& connection_;
 };
 

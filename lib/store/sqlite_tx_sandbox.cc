@@ -111,35 +111,35 @@ Result<bool> SqliteTx::update_sandbox(const SandboxRow& row,
   return *changed > 0;
 }
 
-Result<std::int64_t> SqliteTx::count_live(const std::string& tenant) {
-  std::int64_t count = 0;
-  auto status = connection_.each(
-      std::string("SELECT count(*) FROM sandbox WHERE tenant = ? AND ") + kLive,
-      [&](Query& row) { row.read(count); }, tenant);
-  if (!status) {
-    return status.error();
-  }
-  return count;
-}
-
-Result<Tx::Use> SqliteTx::use_of_worker(const std::string& worker) {
+Result<Tx::Use> SqliteTx::use_of(const char* kind, const std::string& id) {
   Use use;
   const auto read_use = [&](Query& row) {
+    std::int64_t cpu_millis = 0;
     row.read(use.sandboxes);
     row.read(use.starting);
-    row.read(use.cpu_cores);
+    row.read(cpu_millis);
     row.read(use.memory_mb);
+    use.cpu_cores = static_cast<double>(cpu_millis) / 1000;
   };
   auto status = connection_.each(
-      std::string("SELECT count(*), coalesce(sum(state IN ('pending', 'starting')), 0), "
-                  "total(cpu_cores), coalesce(sum(memory_mb), 0) "
-                  "FROM sandbox WHERE worker = ? AND ") +
-          kLive,
-      read_use, worker);
+      "SELECT sandboxes, starting, cpu_millis, memory_mb FROM use WHERE kind = ? AND id = ?",
+      read_use, std::string_view(kind), id);
   if (!status) {
     return status.error();
   }
   return use;
+}
+
+Result<Tx::Use> SqliteTx::use_of_worker(const std::string& worker) {
+  return use_of("worker", worker);
+}
+
+Result<Tx::Use> SqliteTx::use_of_tenant(const std::string& tenant) {
+  return use_of("tenant", tenant);
+}
+
+Result<Tx::Use> SqliteTx::use_of_key(const std::string& credential) {
+  return use_of("key", credential);
 }
 
 Result<std::int64_t> SqliteTx::purge_ended(WallTime before) {

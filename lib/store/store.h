@@ -20,7 +20,9 @@ struct WorkspaceRow {
   std::string id;
   std::string name;
   WallTime created{};
-  std::int64_t max_sandboxes = -1;  ///< Negative: the deployment's default.
+  std::int64_t max_sandboxes = -1;  ///< Negative: the deployment's default, likewise below.
+  double max_cpu_cores = -1;
+  std::int64_t max_memory_mb = -1;
 };
 
 /// All credentials: `sk` API keys, `jn` join tokens, `wk` worker credentials, `op` operator's.
@@ -29,7 +31,7 @@ struct CredentialRow {
   std::string kind;  ///< sk, jn, wk, op.
   std::string secret_hash;
   std::string tenant{};
-  std::string role{};  ///< owner or member, for sk.
+  std::string role{};  ///< owner, member or sandbox, for sk.
   std::string name{};
   std::string worker{};         ///< wk: the worker it belongs to. jn: the only name that may join.
   std::int64_t uses_left = -1;  ///< jn only.
@@ -37,6 +39,13 @@ struct CredentialRow {
   std::optional<WallTime> expires{};
   std::optional<WallTime> last_used{};
   std::optional<WallTime> revoked{};
+  std::string sandbox{};       ///< sk of the role sandbox: the only one that it opens.
+  std::string capabilities{};  ///< jn: JSON array of the most that its workers may offer; "" = all.
+  std::string networks{};      ///< jn: JSON array of CIDRs that may use it; "" = any.
+  std::string replaces{};      ///< wk: the credential that ends when this one is first used.
+  std::int64_t max_sandboxes = -1;  ///< sk: what its sandboxes may use at once; negative: no limit.
+  double max_cpu_cores = -1;
+  std::int64_t max_memory_mb = -1;
 };
 
 struct WorkerRow {
@@ -56,6 +65,10 @@ struct WorkerRow {
   std::string images = "[]";
   WallTime joined{};
   std::optional<WallTime> last_heartbeat{};
+  std::string taints = "[]";     ///< JSON text: set by its owner; creates must tolerate them.
+  std::string problem{};         ///< What the worker complains of; "" = healthy.
+  std::string capability_cap{};  ///< JSON array from its join token; "" = none.
+  std::optional<WallTime> drain_until{};  ///< draining: what runs then is stopped.
 };
 
 struct SandboxRow {
@@ -90,6 +103,7 @@ struct DeliveryRow {
   std::int64_t attempts = 0;
   WallTime created{};
   WallTime not_before{};
+  std::string trace{};  ///< Request id and trace context of the call that ordered it.
 };
 
 struct AuditRow {
@@ -167,15 +181,18 @@ class Tx {
   /// `generation` and, where given, `expected_state`; false when it does not.
   virtual Result<bool> update_sandbox(const SandboxRow& row,
                                       const std::optional<std::string>& expected_state) = 0;
-  /// Live sandboxes (all but stopped, deleted, error and lost) of a tenant.
-  virtual Result<std::int64_t> count_live(const std::string& tenant) = 0;
+  /// What live sandboxes (all but stopped, deleted, error and lost) take. Counted by the store as
+  /// their rows change: a look-up of one row, however many there are.
   struct Use {
     std::int64_t sandboxes = 0;
     std::int64_t starting = 0;  ///< pending or starting.
-    double cpu_cores = 0;
+    double cpu_cores = 0;       ///< In thousandths, each sandbox rounded up.
     std::int64_t memory_mb = 0;
   };
   virtual Result<Use> use_of_worker(const std::string& worker) = 0;
+  virtual Result<Use> use_of_tenant(const std::string& tenant) = 0;
+  /// By the credential that created them.
+  virtual Result<Use> use_of_key(const std::string& credential) = 0;
   /// Drops rows that ended before `before`, with their deliveries and idempotency keys; at most
   /// 5,000 a call, because it holds the writer.
   virtual Result<std::int64_t> purge_ended(WallTime before) = 0;

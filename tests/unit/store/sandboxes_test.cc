@@ -181,8 +181,8 @@ TEST_CASE("live counts and a worker's use leave out what has ended") {
     row.state = state;
     REQUIRE(world.put(row).has_value());
   }
-  CHECK(world.ask([](Tx& tx) { return tx.count_live("acme"); }) == 4);
-  CHECK(world.ask([](Tx& tx) { return tx.count_live("other"); }) == 0);
+  CHECK(world.ask([](Tx& tx) { return tx.use_of_tenant("acme"); }).sandboxes == 4);
+  CHECK(world.ask([](Tx& tx) { return tx.use_of_tenant("other"); }).sandboxes == 0);
   const auto use = world.ask([](Tx& tx) { return tx.use_of_worker("w-1"); });
   CHECK(use.sandboxes == 4);
   CHECK(use.starting == 2);
