@@ -13,19 +13,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kInventoryTimeout{20'000};
 constexpr milliseconds kInventoryRetry{1'000};
 constexpr int kMaxInventoryFailures = 3;
-constexpr milliseconds kFirstBackoff{200};
-constexpr milliseconds kLastBackoff{30'000};
 constexpr milliseconds kOrderTimeout{60'000};
 /// A worker that is asked for a create may use all of `create_wait`; its answer comes after it.
 constexpr milliseconds kCreateGrace{10'000};
 constexpr milliseconds kBusyRetry{250};
 
 }  // namespace
-
-milliseconds backoff(std::int64_t attempts) {
-  const auto shift = std::min<std::int64_t>(std::max<std::int64_t>(attempts, 0), 10);
-  return std::min(kLastBackoff, kFirstBackoff * (std::int64_t{1} << shift));
-}
 
 void Deliverer::on_pool(std::function<void()> work, std::function<void()> failed) {
   if (!context_.pool.post(std::move(work))) {
@@ -171,15 +164,7 @@ void Deliverer::inventory_settled(const std::string& worker, std::uint64_t epoch
     fleet_.set_ready(worker);
   }
   for (const wire::Delivery& stray : outcome->strays) {
-    send(worker, epoch,
-         {0,
-          stray.kind,
-          stray.sandbox.str(),
-          stray.generation,
-          0,
-          {},
-          {},
-          json::dump(wire::to_json(stray))});
+    send(worker, epoch, stray_order(stray));
   }
   pump(worker);
 }
@@ -206,7 +191,7 @@ void Deliverer::pump(const std::string& worker) {
   lane.again = false;
   on_pool(
       [this, worker, epoch = lane.epoch] {
-        auto due = read_due(worker);
+        auto due = read_queue(worker);
         context_.loop.post([this, worker, epoch, due = std::move(due)]() mutable {
           if (due) {
             dispatch(worker, epoch, std::move(*due));
@@ -224,77 +209,27 @@ void Deliverer::pump(const std::string& worker) {
       });
 }
 
-Result<Deliverer::Due> Deliverer::read_due(const std::string& worker) {
+Result<Due> Deliverer::read_queue(const std::string& worker) {
   Due due;
   const Status read = context_.store.read([&](store::Tx& tx) -> Status {
-    due = {};
-    auto row = tx.worker(worker);
-    if (!row) {
-      return row.error();
+    auto found = read_due(tx, worker, context_.clock.now());
+    if (!found) {
+      return found.error();
     }
-    due.max_creating = *row ? std::max<std::int64_t>((*row)->max_starting, 1) : 1;
-    auto deliveries = tx.due_deliveries(worker, context_.clock.now(), kMaxDue);
-    if (!deliveries) {
-      return deliveries.error();
-    }
-    for (const store::DeliveryRow& delivery : *deliveries) {
-      if (auto made = make_order(tx, delivery, due); !made) {
-        return made;
-      }
-    }
+    due = std::move(*found);
     return {};
   });
   if (!read) {
     return read.error();
   }
   if (!due.stale.empty()) {
-    const Status written = context_.store.write([&](store::Tx& tx) -> Status {
-      for (const std::int64_t seq : due.stale) {
-        if (auto finished = tx.finish_delivery(seq, "done"); !finished) {
-          return finished;
-        }
-      }
-      return {};
-    });
+    const Status written =
+        context_.store.write([&](store::Tx& tx) { return finish_stale(tx, due); });
     if (!written) {
       return written.error();
     }
   }
   return due;
-}
-
-Status Deliverer::make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
-  auto found = tx.sandbox_of_worker(delivery.worker, delivery.sandbox);
-  if (!found) {
-    return found.error();
-  }
-  const auto kind = wire::delivery_kind_from(delivery.kind);
-  if (!*found || !kind || (*found)->generation != delivery.generation) {
-    due.stale.push_back(delivery.seq);
-    return {};
-  }
-  const store::SandboxRow& row = **found;
-  const bool superseded = (*kind == wire::DeliveryKind::kCreate && !is_waiting_to_run(row.state)) ||
-                          (*kind == wire::DeliveryKind::kRenew && row.state != "running");
-  const auto sandbox = SandboxId::parse(row.id);
-  const auto tenant = TenantId::parse(row.tenant);
-  if (superseded || !sandbox || !tenant) {
-    due.stale.push_back(delivery.seq);
-    return {};
-  }
-  wire::Delivery message{delivery.seq,   *kind,       *sandbox,       *tenant,
-                         row.generation, row.expires, row.policy_hash};
-  if (*kind == wire::DeliveryKind::kCreate) {
-    const auto text = json::parse(row.spec);
-    auto spec = text ? wire::spec_from_json(*text) : Result<SandboxSpec>(text.error());
-    if (!spec) {
-      return Error{ErrorCode::kInternal, "the stored spec of `" + row.id + "` cannot be read"};
-    }
-    message.spec = std::move(*spec);
-  }
-  due.orders.push_back({delivery.seq, *kind, row.id, row.generation, delivery.attempts, row.created,
-                        row.expires, json::dump(wire::to_json(message))});
-  return {};
 }
 
 bool Deliverer::may_send(const Lane& lane, const Order& order) const {
@@ -361,6 +296,68 @@ void Deliverer::forget_order(const std::string& worker, std::uint64_t epoch, std
 void Deliverer::settled(const std::string& worker, std::uint64_t epoch, std::int64_t seq) {
   forget_order(worker, epoch, seq);
   pump(worker);
+}
+
+void Deliverer::answered(const std::string& worker, std::uint64_t epoch, const Order& order,
+                         const Result<WorkerAnswer>& answer) {
+  if (lane_of(worker, epoch) == nullptr || order.seq == 0) {
+    return;  // The tunnel is gone: the order is still queued, and is sent again at the next
+             // connect.
+  }
+  if (!answer && answer.error().reason != "stream_reset" &&
+      answer.error().code == ErrorCode::kUnavailable) {
+    // The tunnel ends: that is no attempt. The order is sent again at the next connect.
+    return forget_order(worker, epoch, order.seq);
+  }
+  const Verdict verdict =
+      judge_answer(order, answer, context_.clock.now(), context_.config.create_wait);
+  const std::string failure = verdict == Verdict::kDone ? std::string() : failure_text(answer);
+  if (verdict != Verdict::kDone) {
+    context_.events.tell(
+        {Severity::kWarning,
+         "order_refused",
+         failure,
+         {{"worker", worker}, {"sandbox", order.sandbox}, {"kind", wire::name_of(order.kind)}}});
+  }
+  on_pool([this, worker, epoch, order, verdict,
+           failure] { settle(worker, epoch, order, verdict, failure); },
+          [this, worker, epoch, seq = order.seq] { settled(worker, epoch, seq); });
+}
+
+void Deliverer::settle(const std::string& worker, std::uint64_t epoch, const Order& order,
+                       Verdict verdict, const std::string& failure) {
+  const WallTime now = context_.clock.now();
+  const std::chrono::milliseconds delay = backoff(order.attempts);
+  std::optional<store::SandboxRow> changed;
+  const Status written = context_.store.write([&](store::Tx& tx) -> Status {
+    auto settled = settle_order(tx, worker, order, verdict, failure, now);
+    if (!settled) {
+      return settled.error();
+    }
+    changed = std::move(*settled);
+    return {};
+  });
+  if (written && changed) {
+    tell(*changed);
+    if (order.kind == wire::DeliveryKind::kRenew && verdict == Verdict::kDone) {
+      store::SandboxRow acknowledged = *changed;
+      acknowledged.expires = order.expires;
+      waiters_.tell(Waiters::renew_key(order.sandbox), acknowledged);
+    }
+  }
+  if (order.kind == wire::DeliveryKind::kRenew && verdict == Verdict::kFailed) {
+    check_inventory(worker);  // It ended before the renewal came: the inventory says how.
+  }
+  context_.loop.post([this, worker, epoch, seq = order.seq, written, verdict, delay] {
+    if (!written) {
+      context_.loop.run_after(delay, [this, worker, epoch, seq] { settled(worker, epoch, seq); });
+      return;
+    }
+    if (verdict == Verdict::kRetry) {
+      wake_later(worker, delay + std::chrono::milliseconds{1});
+    }
+    settled(worker, epoch, seq);
+  });
 }
 
 }  // namespace sandboxkit::control

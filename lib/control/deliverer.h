@@ -3,6 +3,7 @@
 #include "control/context.h"
 #include "control/fleet.h"
 #include "control/lifecycle.h"
+#include "control/outbox.h"
 #include "control/waiters.h"
 
 #include <cstdint>
@@ -14,9 +15,6 @@
 
 namespace sandboxkit::control {
 
-/// What an answer to an order means for its row.
-enum class Verdict : std::uint8_t { kDone, kRetry, kFailed, kGivenUp };
-
 /// Carries the store's queued orders to the workers and their answers back.
 ///
 /// At least once, in order for each sandbox; a remove does not wait for a create that is under way.
@@ -27,9 +25,6 @@ enum class Verdict : std::uint8_t { kDone, kRetry, kFailed, kGivenUp };
 /// Thread-safety: `wake` and `check_inventory` from any thread; the rest on the loop's thread.
 class Deliverer {
  public:
-  static constexpr std::int64_t kMaxAttempts = 30;
-  static constexpr std::size_t kMaxDue = 1000;
-
   Deliverer(Context& context, Fleet& fleet, Waiters& waiters)
       : context_(context), fleet_(fleet), waiters_(waiters) {}
 
@@ -46,17 +41,6 @@ class Deliverer {
   void tell(const store::SandboxRow& row);
 
  private:
-  /// One order, made ready to be sent.
-  struct Order {
-    std::int64_t seq = 0;  ///< 0: a stray's removal, which no row waits for.
-    wire::DeliveryKind kind = wire::DeliveryKind::kRemove;
-    std::string sandbox;
-    std::int64_t generation = 0;
-    std::int64_t attempts = 0;
-    WallTime created{};
-    WallTime expires{};
-    std::string body;
-  };
   /// What is under way to one worker.
   struct Lane {
     std::uint64_t epoch = 0;
@@ -69,12 +53,6 @@ class Deliverer {
     std::int64_t max_creating = 1;
     std::map<std::int64_t, Order> under_way;
   };
-  struct Due {
-    std::int64_t max_creating = 1;
-    std::vector<Order> orders;
-    std::vector<std::int64_t> stale;
-  };
-
   Lane* lane_of(const std::string& worker, std::uint64_t epoch);
   /// Runs `work` on the pool; when the pool is full, `failed` on the loop instead.
   void on_pool(std::function<void()> work, std::function<void()> failed);
@@ -89,8 +67,7 @@ class Deliverer {
                          std::optional<ReportOutcome> outcome);
 
   void pump(const std::string& worker);
-  Result<Due> read_due(const std::string& worker);
-  Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due);
+  Result<Due> read_queue(const std::string& worker);
   void dispatch(const std::string& worker, std::uint64_t epoch, Due due);
   bool may_send(const Lane& lane, const Order& order) const;
   void send(const std::string& worker, std::uint64_t epoch, const Order& order);
@@ -108,10 +85,5 @@ class Deliverer {
   bool stopped_ = false;
   std::map<std::string, Lane> lanes_;
 };
-
-Verdict judge_answer(const Result<WorkerAnswer>& answer);
-/// `name: message` of a refused order: the tombstone's text.
-std::string failure_text(const Result<WorkerAnswer>& answer);
-std::chrono::milliseconds backoff(std::int64_t attempts);
 
 }  // namespace sandboxkit::control

@@ -1,0 +1,189 @@
+#include "control/outbox.h"
+
+#include "control/lifecycle.h"
+#include "control/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sandboxkit::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstBackoff{200};
+constexpr milliseconds kLastBackoff{30'000};
+
+/// Statuses that say "not now": the order may go through later.
+bool is_passing(int status) {
+  return status == 429 || status == 502 || status == 503 || status == 504;
+}
+
+Result<bool> settle_create(store::Tx& tx, store::SandboxRow& row, Verdict verdict,
+                           const std::string& failure, WallTime now) {
+  if (!is_waiting_to_run(row.state)) {
+    return false;  // It was deleted, or lost, while it was made.
+  }
+  if (verdict == Verdict::kGivenUp) {
+    // Nobody knows what the worker has of it by now.
+    return begin_removal(tx, row, std::string(kCreateTimeout) + ": " + failure, now);
+  }
+  if (verdict == Verdict::kFailed) {
+    return end_sandbox(tx, row, "error", failure, now);
+  }
+  const std::string before = row.state;
+  row.state = "running";
+  row.started = now;
+  return tx.update_sandbox(row, before);
+}
+
+Result<bool> settle_remove(store::Tx& tx, store::SandboxRow& row, WallTime now) {
+  if (row.state != "stopping") {
+    return false;
+  }
+  const bool timed_out = row.reason.starts_with(kCreateTimeout);
+  return end_sandbox(tx, row, timed_out ? "error" : "deleted", row.reason, now);
+}
+
+Result<bool> settle_row(store::Tx& tx, wire::DeliveryKind kind, store::SandboxRow& row,
+                        Verdict verdict, const std::string& failure, WallTime now) {
+  switch (kind) {
+    case wire::DeliveryKind::kCreate:
+      return settle_create(tx, row, verdict, failure, now);
+    case wire::DeliveryKind::kRemove:
+      return verdict == Verdict::kDone ? settle_remove(tx, row, now) : Result<bool>(false);
+    case wire::DeliveryKind::kRenew:
+      return false;  // The row holds the new end already; the worker's report tells if it ended.
+  }
+  return false;
+}
+
+Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
+  auto found = tx.sandbox_of_worker(delivery.worker, delivery.sandbox);
+  if (!found) {
+    return found.error();
+  }
+  const auto kind = wire::delivery_kind_from(delivery.kind);
+  if (!*found || !kind || (*found)->generation != delivery.generation) {
+    due.stale.push_back(delivery.seq);
+    return {};
+  }
+  const store::SandboxRow& row = **found;
+  const bool superseded = (*kind == wire::DeliveryKind::kCreate && !is_waiting_to_run(row.state)) ||
+                          (*kind == wire::DeliveryKind::kRenew && row.state != "running");
+  const auto sandbox = SandboxId::parse(row.id);
+  const auto tenant = TenantId::parse(row.tenant);
+  if (superseded || !sandbox || !tenant) {
+    due.stale.push_back(delivery.seq);
+    return {};
+  }
+  wire::Delivery message{delivery.seq,   *kind,       *sandbox,       *tenant,
+                         row.generation, row.expires, row.policy_hash};
+  if (*kind == wire::DeliveryKind::kCreate) {
+    const auto text = json::parse(row.spec);
+    auto spec = text ? wire::spec_from_json(*text) : Result<SandboxSpec>(text.error());
+    if (!spec) {
+      return Error{ErrorCode::kInternal, "the stored spec of `" + row.id + "` cannot be read"};
+    }
+    message.spec = std::move(*spec);
+  }
+  due.orders.push_back({delivery.seq, *kind, row.id, row.generation, delivery.attempts, row.created,
+                        row.expires, delivery.trace, json::dump(wire::to_json(message))});
+  return {};
+}
+
+}  // namespace
+
+milliseconds backoff(std::int64_t attempts) {
+  const auto shift = std::min<std::int64_t>(std::max<std::int64_t>(attempts, 0), 10);
+  return std::min(kLastBackoff, kFirstBackoff * (std::int64_t{1} << shift));
+}
+
+Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now) {
+  Due due;
+  auto row = tx.worker(worker);
+  if (!row) {
+    return row.error();
+  }
+  due.max_creating = *row ? std::max<std::int64_t>((*row)->max_starting, 1) : 1;
+  auto deliveries = tx.due_deliveries(worker, now, kMaxDue);
+  if (!deliveries) {
+    return deliveries.error();
+  }
+  for (const store::DeliveryRow& delivery : *deliveries) {
+    if (auto made = make_order(tx, delivery, due); !made) {
+      return made.error();
+    }
+  }
+  return due;
+}
+
+Status finish_stale(store::Tx& tx, const Due& due) {
+  for (const std::int64_t seq : due.stale) {
+    if (auto finished = tx.finish_delivery(seq, "done"); !finished) {
+      return finished;
+    }
+  }
+  return {};
+}
+
+Order stray_order(const wire::Delivery& stray) {
+  return Order{.kind = stray.kind,
+               .sandbox = stray.sandbox.str(),
+               .generation = stray.generation,
+               .body = json::dump(wire::to_json(stray))};
+}
+
+Verdict judge_answer(const Order& order, const Result<WorkerAnswer>& answer, WallTime now,
+                     milliseconds create_wait) {
+  if (answer && answer->status >= 200 && answer->status < 300) {
+    return Verdict::kDone;
+  }
+  if (answer && !is_passing(answer->status)) {
+    return Verdict::kFailed;
+  }
+  const bool given_up = order.kind == wire::DeliveryKind::kCreate
+                            ? now - order.created > create_wait
+                            : order.attempts + 1 >= kMaxAttempts;
+  return given_up ? Verdict::kGivenUp : Verdict::kRetry;
+}
+
+std::string failure_text(const Result<WorkerAnswer>& answer) {
+  if (!answer) {
+    return reason_of(answer.error()) + ": " + answer.error().message;
+  }
+  const auto body = json::parse(answer->body);
+  const std::string name = body ? body->text("error") : std::string();
+  const std::string message = body ? body->text("message") : std::string();
+  std::string text = (name.empty() ? "internal" : name) + ": " +
+                     (message.empty() ? "the worker refused the order" : message);
+  if (text.size() > wire::kMaxReasonBytes) {
+    text.resize(wire::kMaxReasonBytes);
+  }
+  return text;
+}
+
+Result<std::optional<store::SandboxRow>> settle_order(store::Tx& tx, const std::string& worker,
+                                                      const Order& order, Verdict verdict,
+                                                      const std::string& failure, WallTime now) {
+  std::optional<store::SandboxRow> current;
+  if (verdict == Verdict::kRetry) {
+    auto queued = tx.retry_delivery(order.seq, now + backoff(order.attempts));
+    return queued ? Result<std::optional<store::SandboxRow>>(std::move(current)) : queued.error();
+  }
+  auto row = tx.sandbox_of_worker(worker, order.sandbox);
+  if (!row) {
+    return row.error();
+  }
+  if (*row && (*row)->generation == order.generation) {
+    auto done = settle_row(tx, order.kind, **row, verdict, failure, now);
+    if (!done) {
+      return done.error();
+    }
+    current = std::move(**row);
+  }
+  auto finished = tx.finish_delivery(order.seq, verdict == Verdict::kDone ? "done" : "failed");
+  return finished ? Result<std::optional<store::SandboxRow>>(std::move(current)) : finished.error();
+}
+
+}  // namespace sandboxkit::control
