@@ -18,6 +18,8 @@
 
 namespace sandboxkit {
 
+class FleetIndex;
+
 /// Whom a worker serves. No default: a lost field must not read as "everyone".
 class SANDBOXKIT_API WorkerScope {
  public:
@@ -35,10 +37,19 @@ class SANDBOXKIT_API WorkerScope {
   std::optional<TenantId> tenant_;
 };
 
-enum class WorkerState : std::uint8_t { kReady, kCordoned, kDraining, kUnreachable, kLost };
+enum class WorkerState : std::uint8_t {
+  kReady,
+  kCordoned,
+  kDraining,
+  kUnhealthy,    ///< It speaks, and complains: its engine does not answer, for instance.
+  kUnreachable,  ///< It is silent.
+  kLost,
+};
 
 SANDBOXKIT_API const char* name_of(WorkerState state);
 SANDBOXKIT_API Result<WorkerState> worker_state_from(std::string_view name);
+/// Every state's name, for messages: `ready, cordoned, ...`.
+SANDBOXKIT_API std::string worker_state_names();
 
 /// One worker as the scheduler sees it: a value, taken at one moment.
 struct WorkerView {
@@ -48,6 +59,8 @@ struct WorkerView {
   /// What the worker proved that it can enforce or offer: `egress`, `gpu`, `preview`, ...
   std::set<std::string> capabilities{};
   std::map<std::string, std::string> labels{};
+  /// What its owner set it apart for: only requests that tolerate all of them may use it.
+  std::set<std::string> taints{};
   /// Runtimes of its engine; a request without a runtime fits any.
   std::set<std::string> runtimes{"runc"};
   std::string arch = "amd64";
@@ -92,6 +105,8 @@ struct PlacementRequest {
   std::string runtime{};
   std::string arch{};
   std::map<std::string, std::string> labels{};
+  /// Taints that it may be placed on. It asks for none of them.
+  std::set<std::string> tolerations{};
   /// Set when the create asked for a strategy of its own.
   std::optional<PlacementStrategy> strategy{};
 };
@@ -103,6 +118,7 @@ enum class Filter : std::uint8_t {
   kCapability,
   kRuntime,
   kArch,
+  kTaint,  ///< Lasting, like a label: an owner may take it off, but waiting alone does not help.
   kLabels,
   kSize,  ///< The request is larger than the whole worker, overcommit included.
   kState,
@@ -161,8 +177,8 @@ struct Refusal {
   std::map<Filter, std::int64_t> counts{};
   std::optional<std::chrono::seconds> retry_after{};
   /// What is missing everywhere, where that is the reason (`egress`, `runtime:runsc`, `arch:arm64`,
-  /// `label:zone=eu`, `cpu_cores`, `memory_mb`); empty when each part is offered, but never
-  /// together.
+  /// `label:zone=eu`, `cpu_cores`, `memory_mb`), or `toleration:NAME` when every worker carries
+  /// that taint; empty when each part is offered, but never together.
   std::string missing{};
 };
 
@@ -182,9 +198,21 @@ class SANDBOXKIT_API Scheduler {
   Decision schedule(const PlacementRequest& request, std::span<const WorkerView> fleet,
                     std::uint64_t seed) const;
 
+  /// The same decision over an index of the fleet; see there for what it looks at.
+  Decision schedule(const PlacementRequest& request, const FleetIndex& fleet,
+                    std::uint64_t seed) const;
+
+  /// The first filter that refuses this worker now; nothing when the request fits. What a caller
+  /// checks a chosen worker with once more, on numbers that are newer than the decision's.
+  std::optional<Filter> refusal_of(const PlacementRequest& request, const WorkerView& worker) const;
+
   const PlacementPolicy& policy() const { return policy_; }
 
  private:
+  /// `usable`: exactly the workers that the request's tenant may use.
+  Decision schedule_among(const PlacementRequest& request,
+                          std::span<const WorkerView* const> usable, std::uint64_t seed) const;
+
   PlacementPolicy policy_;
 };
 

@@ -1,18 +1,18 @@
 #include "sandboxkit/placement.h"
 
 #include "base/text.h"
+#include "policy/placement_rules.h"
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 
 namespace sandboxkit {
 namespace {
 
-constexpr std::array kWorkerStates = {WorkerState::kReady, WorkerState::kCordoned,
-                                      WorkerState::kDraining, WorkerState::kUnreachable,
-                                      WorkerState::kLost};
+constexpr std::array kWorkerStates = {WorkerState::kReady,       WorkerState::kCordoned,
+                                      WorkerState::kDraining,    WorkerState::kUnhealthy,
+                                      WorkerState::kUnreachable, WorkerState::kLost};
 
 /// What the filter found, said of `count` workers: "3 are not ready".
 const char* phrase_of(Filter filter) {
@@ -25,6 +25,8 @@ const char* phrase_of(Filter filter) {
       return "lack its runtime";
     case Filter::kArch:
       return "have another architecture";
+    case Filter::kTaint:
+      return "have a taint that it does not tolerate";
     case Filter::kLabels:
       return "lack its labels";
     case Filter::kSize:
@@ -61,6 +63,8 @@ std::string explain_placement(const Placement& placement) {
   return text + "; " + std::to_string(placement.scores().size()) + " candidate(s) were scored.";
 }
 
+using policy::kTolerationPrefix;
+
 std::string explain_refusal(const PlacementRequest& request, const Refusal& refusal) {
   std::string text;
   if (refusal.code == RefusalCode::kNoCapacity) {
@@ -68,6 +72,10 @@ std::string explain_refusal(const PlacementRequest& request, const Refusal& refu
                ? "no worker has joined that workspace " + quoted(request.tenant.str()) +
                      " may use: join one, then try again"
                : "workers could run this, but none has room now";
+  } else if (refusal.missing.starts_with(kTolerationPrefix)) {
+    text = "every worker that workspace " + quoted(request.tenant.str()) +
+           " may use has the taint " + quoted(refusal.missing.substr(kTolerationPrefix.size())) +
+           ": tolerate it, or join a worker without it";
   } else if (!refusal.missing.empty()) {
     text = "no worker that workspace " + quoted(request.tenant.str()) + " may use offers " +
            quoted(refusal.missing) + ": ask for less, or join a worker that has it";
@@ -96,12 +104,22 @@ const char* name_of(WorkerState state) {
       return "cordoned";
     case WorkerState::kDraining:
       return "draining";
+    case WorkerState::kUnhealthy:
+      return "unhealthy";
     case WorkerState::kUnreachable:
       return "unreachable";
     case WorkerState::kLost:
       return "lost";
   }
   return "unknown";
+}
+
+std::string worker_state_names() {
+  std::string names;
+  for (const WorkerState state : kWorkerStates) {
+    names += (names.empty() ? "" : ", ") + std::string(name_of(state));
+  }
+  return names;
 }
 
 Result<WorkerState> worker_state_from(std::string_view name) {
@@ -111,7 +129,7 @@ Result<WorkerState> worker_state_from(std::string_view name) {
     }
   }
   return Error{ErrorCode::kInvalidArgument,
-               "state " + quoted(name) + " is none of ready, cordoned, draining, unreachable, lost",
+               "state " + quoted(name) + " is none of " + worker_state_names(),
                {},
                "state"};
 }
@@ -126,6 +144,8 @@ const char* name_of(Filter filter) {
       return "runtime";
     case Filter::kArch:
       return "arch";
+    case Filter::kTaint:
+      return "taint";
     case Filter::kLabels:
       return "labels";
     case Filter::kSize:

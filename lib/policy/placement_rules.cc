@@ -26,6 +26,11 @@ bool has_labels(const WorkerView& worker, const PlacementRequest& request) {
   });
 }
 
+bool tolerates(const PlacementRequest& request, const WorkerView& worker) {
+  return std::includes(request.tolerations.begin(), request.tolerations.end(),
+                       worker.taints.begin(), worker.taints.end());
+}
+
 /// One thing that a request asks for and how to see whether a worker offers it.
 struct Need {
   std::string name;
@@ -60,7 +65,7 @@ std::vector<Need> needs_of(const PlacementRequest& request) {
 
 /// The first need that none of the workers offers, or "".
 std::string missing_everywhere(const Rules& rules, const PlacementRequest& request,
-                               const std::vector<const WorkerView*>& usable) {
+                               std::span<const WorkerView* const> usable) {
   const auto nobody = [&](const auto& offers) {
     return std::ranges::none_of(usable, [&](const WorkerView* w) { return offers(*w); });
   };
@@ -71,6 +76,12 @@ std::string missing_everywhere(const Rules& rules, const PlacementRequest& reque
   }
   if (usable.empty()) {
     return {};
+  }
+  for (const std::string& taint : usable.front()->taints) {
+    if (!request.tolerations.contains(taint) &&
+        nobody([&](const WorkerView& w) { return !w.taints.contains(taint); })) {
+      return std::string(kTolerationPrefix) + taint;
+    }
   }
   if (nobody([&](const WorkerView& w) {
         return request.cpu_cores <= rules.cpu_limit(w) + kRoundingSlack;
@@ -107,6 +118,9 @@ std::optional<Filter> Rules::lasting_refusal(const WorkerView& worker,
   }
   if (!request.arch.empty() && worker.arch != request.arch) {
     return Filter::kArch;
+  }
+  if (!tolerates(request, worker)) {
+    return Filter::kTaint;
   }
   if (!has_labels(worker, request)) {
     return Filter::kLabels;
@@ -155,15 +169,9 @@ double Rules::load_with(const WorkerView& worker, const PlacementRequest& reques
 }
 
 Refusal refuse(const Rules& rules, const PlacementRequest& request,
-               std::span<const WorkerView> fleet, std::map<Filter, std::int64_t> counts) {
-  std::vector<const WorkerView*> usable;
-  bool some_could = false;
-  for (const WorkerView& worker : fleet) {
-    if (worker.scope.serves(request.tenant)) {
-      usable.push_back(&worker);
-      some_could = some_could || !rules.lasting_refusal(worker, request);
-    }
-  }
+               std::span<const WorkerView* const> usable, std::map<Filter, std::int64_t> counts) {
+  // A worker that a later filter refused passed all the lasting ones.
+  const bool some_could = !counts.empty() && counts.rbegin()->first > Filter::kSize;
   std::string missing = some_could ? "" : missing_everywhere(rules, request, usable);
   // Without any worker, a request that asks for nothing special waits for one to join; one that
   // asks for something is told what nobody offers.

@@ -8,8 +8,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace sandboxkit::policy {
+
+/// What a `Refusal::missing` starts with when a toleration is missing.
+inline constexpr std::string_view kTolerationPrefix = "toleration:";
 
 /// The placement policy with the request's own strategy in place: what one decision goes by.
 struct Rules {
@@ -37,9 +42,9 @@ struct Rules {
   std::chrono::seconds retry_after;
 };
 
-/// Which refusal it is when no worker passed. `counts` are the filters' counts without the tenant
-/// rule's.
+/// Which refusal it is when none of `usable`, the workers that the tenant may use, passed: by the
+/// counts of the filters that refused them.
 Refusal refuse(const Rules& rules, const PlacementRequest& request,
-               std::span<const WorkerView> fleet, std::map<Filter, std::int64_t> counts);
+               std::span<const WorkerView* const> usable, std::map<Filter, std::int64_t> counts);
 
 }  // namespace sandboxkit::policy

@@ -82,19 +82,30 @@ void keep_drawn(std::vector<Candidate>& candidates, const Rules& rules) {
 
 Decision Scheduler::schedule(const PlacementRequest& request, std::span<const WorkerView> fleet,
                              std::uint64_t seed) const {
+  std::vector<const WorkerView*> usable;
+  for (const WorkerView& worker : fleet) {
+    if (worker.scope.serves(request.tenant)) {
+      usable.push_back(&worker);
+    }
+  }
+  return schedule_among(request, usable, seed);
+}
+
+Decision Scheduler::schedule_among(const PlacementRequest& request,
+                                   std::span<const WorkerView* const> usable,
+                                   std::uint64_t seed) const {
   const Rules rules(policy_, request);
   std::vector<Candidate> candidates;
   std::map<Filter, std::int64_t> counts;
-  for (const WorkerView& worker : fleet) {
-    const auto refused_by = rules.first_refusal(worker, request);
-    if (!refused_by) {
-      candidates.push_back(candidate_of(request, worker, seed));
-    } else if (*refused_by != Filter::kTenant) {
+  for (const WorkerView* worker : usable) {
+    if (const auto refused_by = rules.first_refusal(*worker, request)) {
       ++counts[*refused_by];
+    } else {
+      candidates.push_back(candidate_of(request, *worker, seed));
     }
   }
   if (candidates.empty()) {
-    return policy::refuse(rules, request, fleet, std::move(counts));
+    return policy::refuse(rules, request, usable, std::move(counts));
   }
 
   keep_drawn(candidates, rules);
@@ -107,6 +118,11 @@ Decision Scheduler::schedule(const PlacementRequest& request, std::span<const Wo
   std::ranges::stable_sort(scores, std::ranges::greater{}, &Score::total);
   WorkerId chosen = scores.front().worker;
   return Placement(std::move(chosen), std::move(scores));
+}
+
+std::optional<Filter> Scheduler::refusal_of(const PlacementRequest& request,
+                                            const WorkerView& worker) const {
+  return Rules(policy_, request).first_refusal(worker, request);
 }
 
 }  // namespace sandboxkit

@@ -104,13 +104,13 @@ void read_worker_members(json::Reader& reader, WorkerView& view) {
     if (const auto known = worker_state_from(*state)) {
       view.state = *known;
     } else {
-      reader.refuse("state",
-                    quoted(*state) + " is none of ready, cordoned, draining, unreachable, lost");
+      reader.refuse("state", quoted(*state) + " is none of " + worker_state_names());
     }
   }
   read_set(reader, "capabilities", view.capabilities);
   read_set(reader, "runtimes", view.runtimes);
   read_set(reader, "images", view.images);
+  read_set(reader, "taints", view.taints);
   view.labels = reader.optional_string_map("labels", kMaxItems, kMaxTextBytes, kMaxTextBytes)
                     .value_or(view.labels);
   view.arch = reader.optional_string("arch", kMaxTextBytes).value_or(view.arch);
@@ -294,6 +294,7 @@ Result<PlacementRequest> parse_placement_request(std::string_view text) {
       reader
           .optional_string_map("labels", SandboxSpec::kMaxMapEntries, kMaxTextBytes, kMaxTextBytes)
           .value_or(request.labels);
+  read_set(reader, "tolerations", request.tolerations);
   read_strategy(reader, request);
   if (auto status = reader.finish(); !status) {
     return status.error();

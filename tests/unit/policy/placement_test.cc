@@ -1,5 +1,6 @@
 #include "sandboxkit/placement.h"
 
+
 #include "tests/unit/policy/fleets.h"
 
 #include <algorithm>
@@ -43,6 +44,13 @@ const std::vector<Row> kTable = {
      Filter::kRuntime, "runtime:runsc"},
     {"an architecture that nobody has", plain, [](auto& r) { r.arch = "arm64"; }, kNever,
      Filter::kArch, "arch:arm64"},
+    {"a taint that is not tolerated", [](auto& w) { w.taints = {"gpu"}; }, nothing, kNever,
+     Filter::kTaint, "toleration:gpu"},
+    {"one of two taints that is not tolerated",
+     [](auto& w) {
+       w.taints = {"gpu", "night"};
+     },
+     [](auto& r) { r.tolerations = {"gpu"}; }, kNever, Filter::kTaint, "toleration:night"},
     {"a label that nobody has", plain,
      [](auto& r) {
        r.labels = {{"zone", "eu"}};
@@ -64,6 +72,8 @@ const std::vector<Row> kTable = {
      Filter::kState, ""},
     {"a draining worker", [](auto& w) { w.state = WorkerState::kDraining; }, nothing, kNotNow,
      Filter::kState, ""},
+    {"a worker that complains", [](auto& w) { w.state = WorkerState::kUnhealthy; }, nothing,
+     kNotNow, Filter::kState, ""},
     {"an unreachable worker", [](auto& w) { w.state = WorkerState::kUnreachable; }, nothing,
      kNotNow, Filter::kState, ""},
     {"a lost worker, which may come back", [](auto& w) { w.state = WorkerState::kLost; }, nothing,
@@ -96,6 +106,45 @@ TEST_CASE("a refusal says whether waiting helps, and which filter spoke") {
     CHECK(refusal->missing == row.missing);
     CHECK(refusal->retry_after.has_value() == (row.code == kNotNow));
   }
+}
+
+TEST_CASE("the filter that refuses one worker can be asked for alone") {
+  for (const Row& row : kTable) {
+    CAPTURE(row.what);
+    WorkerView view = worker("w-1", "acme");
+    row.worker(view);
+    PlacementRequest wanted = request("acme");
+    row.request(wanted);
+    CHECK(kScheduler.refusal_of(wanted, view) == row.filter);
+  }
+  CHECK(kScheduler.refusal_of(request("acme"), worker("w-1", "")) == std::nullopt);
+  CHECK(kScheduler.refusal_of(request("acme"), worker("w-1", "globex")) == Filter::kTenant);
+}
+
+TEST_CASE("a tolerated taint keeps nobody away, and draws nobody either") {
+  std::vector<WorkerView> fleet = {worker("w-1", "acme")};
+  fleet[0].taints = {"gpu"};
+  PlacementRequest wanted = request("acme");
+  wanted.tolerations = {"gpu", "night"};
+  CHECK(worker_of(place(wanted, fleet)) == "w-1");
+  fleet[0].taints = {};
+  CHECK(worker_of(place(wanted, fleet)) == "w-1");
+}
+
+TEST_CASE("no single toleration is missing when every worker has another taint") {
+  std::vector<WorkerView> fleet = {worker("w-1", "acme"), worker("w-2", "")};
+  fleet[0].taints = {"gpu"};
+  fleet[1].taints = {"night"};
+  const Decision decision = place(request("acme"), fleet);
+  REQUIRE(refused(decision) != nullptr);
+  CHECK(refused(decision)->code == kNever);
+  CHECK(refused(decision)->counts == std::map<Filter, std::int64_t>{{Filter::kTaint, 2}});
+  CHECK(refused(decision)->missing.empty());
+  fleet[1].taints.insert("gpu");
+  const PlacementRequest wanted = request("acme");
+  CHECK(explain(wanted, place(wanted, fleet)) ==
+        "every worker that workspace `acme` may use has the taint `gpu`: tolerate it, or join a "
+        "worker without it; of those it may use, 2 have a taint that it does not tolerate.");
 }
 
 TEST_CASE("what exactly fills a worker is placed") {
@@ -271,7 +320,7 @@ TEST_CASE("states and refusals have stable names") {
   CHECK(std::string(name_of(kNever)) == "worker_capability_unavailable");
   CHECK(status_of(kNever) == 409);
   CHECK(status_of(kNotNow) == 503);
-  for (const char* name : {"ready", "cordoned", "draining", "unreachable", "lost"}) {
+  for (const char* name : {"ready", "cordoned", "draining", "unhealthy", "unreachable", "lost"}) {
     CAPTURE(name);
     REQUIRE(worker_state_from(name).has_value());
     CHECK(std::string(name_of(*worker_state_from(name))) == name);

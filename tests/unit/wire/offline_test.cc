@@ -51,7 +51,7 @@ TEST_CASE("a worker with nothing but id and workspace has the documented default
 TEST_CASE("every member of a fleet document is read") {
   const auto fleet = wire::parse_fleet(
       R"({"workers": [{"id": "w-1", "workspace": "acme", "state": "draining",
-          "capabilities": ["egress"], "labels": {"zone": "eu"}, "runtimes": ["runsc"],
+          "capabilities": ["egress"], "labels": {"zone": "eu"}, "taints": ["night"], "runtimes": ["runsc"],
           "arch": "arm64", "cpu_cores": 2.5, "memory_mb": 2048, "used_cpu_cores": 0.5,
           "used_memory_mb": 256, "sandboxes": 3, "max_sandboxes": 9, "starting": 1,
           "max_starting": 2, "images": ["a"], "warm": {"a": 2}}],
@@ -63,6 +63,7 @@ TEST_CASE("every member of a fleet document is read") {
   CHECK(worker.capabilities == std::set<std::string>{"egress"});
   CHECK(worker.labels.at("zone") == "eu");
   CHECK(worker.runtimes == std::set<std::string>{"runsc"});
+  CHECK(worker.taints == std::set<std::string>{"night"});
   CHECK(worker.arch == "arm64");
   CHECK(worker.cpu_cores == 2.5);
   CHECK(worker.memory_mb == 2048);
@@ -77,6 +78,18 @@ TEST_CASE("every member of a fleet document is read") {
   CHECK(fleet->policy.cpu_overcommit == 2);
   CHECK(fleet->policy.memory_overcommit == 1.5);
   CHECK(fleet->seed == 42);
+}
+
+TEST_CASE("a create may tolerate taints and a worker may say that it is unhealthy") {
+  const auto create =
+      wire::parse_placement_request(R"({"tenant": "acme", "tolerations": ["night"]})");
+  REQUIRE(create.has_value());
+  CHECK(create->tolerations == std::set<std::string>{"night"});
+  const auto fleet =
+      wire::parse_fleet(R"({"workers": [{"id": "w-1", "workspace": "", "state": "unhealthy"}]})");
+  REQUIRE(fleet.has_value());
+  CHECK(fleet->workers.at(0).state == WorkerState::kUnhealthy);
+  CHECK(fleet->workers.at(0).taints.empty());
 }
 
 TEST_CASE("a document that says something else is refused with the path") {
