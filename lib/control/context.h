@@ -3,6 +3,7 @@
 #include "sandboxkit/controller.h"
 
 #include "control/pool.h"
+#include "control/roster.h"
 #include "io/event_loop.h"
 #include "store/store.h"
 
@@ -18,9 +19,8 @@ struct Context {
   store::Store& store;
   io::EventLoop& loop;
   Pool& pool;
+  Roster& roster;
   std::string controller_id;
-  /// After a start all worker clocks begin anew: nobody is lost because we were away.
-  WallTime started;
 };
 
 }  // namespace sandboxkit::control

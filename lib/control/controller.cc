@@ -96,7 +96,13 @@ struct Controller::Impl {
         lock(std::move(lock_in)),
         store(std::move(store_in)),
         pool(kPoolThreads, kPoolQueue),
-        context{config, clock, events, *store, loop, pool, std::move(id), clock.now()} {
+        roster(config, clock, *store),
+        context{config, clock, events, *store, loop, pool, roster, std::move(id)} {
+    store->on_change([this](const std::vector<std::string>& workers) {
+      for (const std::string& worker : workers) {
+        roster.changed(worker);
+      }
+    });
     fleet.set_hooks({[this](const std::string& worker, std::uint64_t epoch) {
                        deliverer.attached(worker, epoch);
                      },
@@ -170,6 +176,7 @@ struct Controller::Impl {
   std::unique_ptr<store::Store> store;
   io::EventLoop loop;
   control::Pool pool;
+  control::Roster roster;
   control::Context context;
   control::Authenticator authenticator{context};
   control::Waiters waiters{loop};
@@ -206,6 +213,9 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
   }
   auto impl = std::make_unique<Impl>(std::move(config), clock, events, std::move(*lock),
                                      std::move(*store), std::move(*id));
+  if (auto loaded = impl->roster.load(); !loaded) {
+    return loaded.error();
+  }
   if (auto listening = impl->listen(); !listening) {
     return listening.error();
   }

@@ -33,6 +33,9 @@ policy::Budget or_default(policy::Budget own, const ControllerConfig& config) {
   return own;
 }
 
+/// How often the rows may disagree with the roster before a create gives up.
+constexpr std::uint64_t kMaxProposals = 64;
+
 /// Names the limit, what is used, and the setting that changes it.
 net::ApiResponse refuse_excess(const policy::Excess& excess, const policy::Budget& own) {
   const std::string resource(excess.resource);
@@ -79,6 +82,8 @@ class Creation {
   }
 
   CreateDecision take() { return std::move(decision_); }
+  /// The worker that the roster was told of; empty when none was taken.
+  const std::string& worker() const { return worker_; }
 
  private:
   Status replay_key() {
@@ -160,53 +165,68 @@ class Creation {
     return {};
   }
 
+  /// The roster proposes, the rows decide: what it knows may be older than this transaction.
   Status place() {
     const PlacementRequest request = placement_request(order_.tenant, order_.spec);
-    auto fleet = fleet_views();
-    if (!fleet) {
-      return fleet.error();
-    }
     const Scheduler scheduler(context_.config.placement);
-    Decision decision = scheduler.schedule(request, *fleet, order_.seed);
-    if (waits_for_a_start_slot(decision)) {
-      // A start slot frees within seconds: the order waits in the worker's queue, where
-      // `create_wait` bounds it.
-      for (WorkerView& view : *fleet) {
-        view.starting = 0;
+    for (std::uint64_t attempt = 0; attempt < kMaxProposals; ++attempt) {
+      auto queueing = Roster::Queueing::kNever;
+      Decision decision = context_.roster.schedule(request, order_.seed + attempt, queueing);
+      if (waits_for_a_start_slot(decision)) {
+        // A start slot frees within seconds: the order waits in the worker's queue, where
+        // `create_wait` bounds it.
+        queueing = Roster::Queueing::kForStartSlot;
+        decision = context_.roster.schedule(request, order_.seed + attempt, queueing);
       }
-      decision = scheduler.schedule(request, *fleet, order_.seed);
+      if (const auto* refusal = std::get_if<Refusal>(&decision)) {
+        decision_.refusal = refuse(request, *refusal);
+        return {};
+      }
+      auto taken = take(scheduler, request, std::get<Placement>(decision).worker().str(), queueing);
+      if (!taken || *taken) {
+        return taken ? Status{} : Status(taken.error());
+      }
     }
-    if (const auto* refusal = std::get_if<Refusal>(&decision)) {
-      decision_.refusal = refuse(request, *refusal);
-      return {};
-    }
-    worker_ = std::get<Placement>(decision).worker().str();
+    decision_.refusal = refuse("overloaded", "the fleet changes faster than it can be read; retry");
     return {};
+  }
+
+  /// Whether the rows agree; then the worker is taken. The roster learns what they say either way.
+  Result<bool> take(const Scheduler& scheduler, const PlacementRequest& request,
+                    const std::string& worker, Roster::Queueing queueing) {
+    auto row = tx_.worker(worker);
+    auto use = tx_.use_of_worker(worker);
+    if (!row || !use) {
+      return row ? use.error() : row.error();
+    }
+    if (!*row) {
+      context_.roster.changed(worker);
+      return false;
+    }
+    auto view = scheduler_view(**row, *use, context_.roster.hearing(worker));
+    if (!view) {
+      return view.error();
+    }
+    WorkerView judged = *view;
+    if (queueing == Roster::Queueing::kForStartSlot) {
+      judged.starting = 0;
+    }
+    const bool fits = !scheduler.refusal_of(request, judged);
+    if (fits) {
+      worker_ = worker;
+      view->sandboxes += 1;
+      view->starting += 1;
+      view->used_cpu_cores += request.cpu_cores;
+      view->used_memory_mb += request.memory_mb;
+    }
+    context_.roster.put(*view);
+    return fits;
   }
 
   static bool waits_for_a_start_slot(const Decision& decision) {
     const auto* refusal = std::get_if<Refusal>(&decision);
     return refusal != nullptr && refusal->code == RefusalCode::kNoCapacity &&
            refusal->counts.contains(Filter::kStartSlots);
-  }
-
-  Result<std::vector<WorkerView>> fleet_views() {
-    auto workers = tx_.workers(order_.caller.tenant, true);
-    if (!workers) {
-      return workers.error();
-    }
-    std::vector<WorkerView> fleet;
-    for (const store::WorkerRow& row : *workers) {
-      auto use = tx_.use_of_worker(row.id);
-      if (!use) {
-        return use.error();
-      }
-      auto view = scheduler_view(row, *use, hearing_of(context_, order_.online.contains(row.id)));
-      if (view) {
-        fleet.push_back(std::move(*view));
-      }
-    }
-    return fleet;
   }
 
   Status write_rows() {
@@ -272,16 +292,20 @@ PlacementRequest placement_request(const TenantId& tenant, const SandboxSpec& sp
 }
 
 Result<CreateDecision> decide_create(Context& context, const CreateOrder& order) {
+  if (auto fresh = context.roster.refresh(); !fresh) {
+    return fresh.error();
+  }
   CreateDecision decision;
+  std::string proposed;
   const Status written = context.store.write([&](store::Tx& tx) -> Status {
     Creation creation(context, order, tx);
-    if (auto status = creation.run(); !status) {
-      return status;
-    }
+    auto status = creation.run();
+    proposed = creation.worker();
     decision = creation.take();
-    return {};
+    return status;
   });
   if (!written) {
+    context.roster.changed(proposed);  // It was told of a sandbox that is not.
     return written.error();
   }
   return decision;

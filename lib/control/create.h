@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace sandboxkit::control {
@@ -20,7 +19,6 @@ struct CreateOrder {
   std::string id;               ///< Of the sandbox, if one is made.
   std::string idempotency_key;  ///< Empty: none.
   std::string request_hash;
-  std::set<std::string> online;  ///< Workers that may get work.
   std::uint64_t seed = 0;
 };
 

@@ -125,7 +125,7 @@ void Fleet::closed(const std::string& worker, std::uint64_t epoch, const Error& 
   // The callback may come from inside of the tunnel: it must not end while it runs.
   context_.loop.post([kept = std::move(found->second.tunnel)] { static_cast<void>(kept); });
   sessions_.erase(found);
-  online_.with([&](auto& online) { online.erase(worker); });
+  context_.roster.set_online(worker, false);
   context_.events.tell({Severity::kInfo, "tunnel_closed", why.message, {{"worker", worker}}});
   hooks_.on_detached(worker, epoch);
 }
@@ -137,25 +137,17 @@ std::shared_ptr<net::TunnelClient> Fleet::tunnel(const std::string& worker) cons
 
 void Fleet::set_ready(const std::string& worker) {
   if (sessions_.contains(worker)) {
-    online_.with([&](auto& online) { online.insert(worker); });
+    context_.roster.set_online(worker, true);
   }
 }
 
 void Fleet::shut_down(std::chrono::milliseconds grace) {
   stopped_ = true;
-  online_.with([](auto& online) { online.clear(); });
   const auto sessions = sessions_;  // Closing changes the map.
   for (const auto& [worker, session] : sessions) {
+    context_.roster.set_online(worker, false);
     session.tunnel->close(grace);
   }
-}
-
-std::set<std::string> Fleet::online() const {
-  return online_.with([](const auto& online) { return online; });
-}
-
-bool Fleet::is_online(const std::string& worker) const {
-  return online_.with([&](const auto& online) { return online.contains(worker); });
 }
 
 void Fleet::call(Call call, Done done) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/guarded.h"
 #include "control/context.h"
 #include "net/tunnel.h"
 
@@ -10,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 namespace sandboxkit::control {
@@ -23,7 +21,7 @@ struct WorkerAnswer {
 
 /// The workers whose tunnels stand.
 ///
-/// Thread-safety: `online` and `call` from any thread; the rest on the loop's thread.
+/// Thread-safety: `call` from any thread; the rest on the loop's thread.
 class Fleet {
  public:
   static constexpr std::size_t kMaxAnswerBytes = 4 << 20;
@@ -52,10 +50,6 @@ class Fleet {
   void clear() { sessions_.clear(); }
   std::size_t size() const { return sessions_.size(); }
 
-  /// Workers that may get work now: a copy.
-  std::set<std::string> online() const;
-  bool is_online(const std::string& worker) const;
-
   struct Call {
     std::string worker;
     std::string method = "GET";
@@ -81,7 +75,6 @@ class Fleet {
   bool stopped_ = false;
   std::uint64_t last_epoch_ = 0;
   std::map<std::string, Session> sessions_;
-  Guarded<std::set<std::string>> online_;
 };
 
 Error worker_unreachable();

@@ -253,4 +253,26 @@ Result<std::vector<store::SandboxRow>> lose_sandboxes(store::Tx& tx, const std::
   return changed;
 }
 
+Result<std::vector<store::SandboxRow>> drain_sandboxes(store::Tx& tx, const std::string& worker,
+                                                       WallTime now) {
+  auto rows = tx.sandboxes_of_worker(worker);
+  if (!rows) {
+    return rows.error();
+  }
+  std::vector<store::SandboxRow> changed;
+  for (store::SandboxRow& row : *rows) {
+    if (row.state == "stopping") {
+      continue;
+    }
+    auto begun = begin_removal(tx, row, kReasonDrained, now);
+    if (!begun) {
+      return begun.error();
+    }
+    if (*begun) {
+      changed.push_back(row);
+    }
+  }
+  return changed;
+}
+
 }  // namespace sandboxkit::control

@@ -14,6 +14,8 @@ namespace sandboxkit::control {
 
 /// The reason that an aborted create leaves; its removal ends as `error`, not as `deleted`.
 inline constexpr const char* kCreateTimeout = "create_timeout";
+/// Tombstone of what a drain stopped at its deadline.
+inline constexpr const char* kReasonDrained = "drained";
 
 /// Wants a sandbox gone: `stopping`, queued orders dropped (a remove supersedes a pending create),
 /// the remove queued. False when the row changed under us.
@@ -48,5 +50,10 @@ Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
 /// A worker is gone for good (lost, or removed by its owner): its sandboxes end.
 Result<std::vector<store::SandboxRow>> lose_sandboxes(store::Tx& tx, const std::string& worker,
                                                       const std::string& reason, WallTime now);
+
+/// The deadline of a worker's drain has come: what it still runs is stopped, reason `drained`.
+/// What is stopping already is left alone. The changed rows.
+Result<std::vector<store::SandboxRow>> drain_sandboxes(store::Tx& tx, const std::string& worker,
+                                                       WallTime now);
 
 }  // namespace sandboxkit::control

@@ -43,8 +43,7 @@ Result<bool> wants_to_wait(const net::ApiRequest& request) {
                "wait"};
 }
 
-Result<CreateOrder> order_from(Services& services, const Caller& caller,
-                               const net::ApiRequest& request) {
+Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& request) {
   auto tenant = TenantId::parse(caller.tenant);
   if (!tenant) {
     return tenant.error();
@@ -68,7 +67,6 @@ Result<CreateOrder> order_from(Services& services, const Caller& caller,
                      "i" + system_random().text(kIdChars, kBase36),
                      std::move(*key),
                      store::sha256_hex(text),
-                     services.fleet.online(),
                      system_random().next_u64()};
 }
 
@@ -173,7 +171,7 @@ void create(Services& services, const Caller& caller, const net::ApiRequest& req
   if (!wait) {
     return answer(refuse(wait.error()));
   }
-  const auto order = order_from(services, caller, request);
+  const auto order = order_from(caller, request);
   if (!order) {
     return answer(refuse(order.error()));
   }

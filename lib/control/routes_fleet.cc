@@ -22,8 +22,7 @@ net::ApiResponse list(Services& services, const Caller& caller) {
       if (!use) {
         return use.error();
       }
-      views.push_back(
-          worker_view(row, *use, hearing_of(services.context, services.fleet.is_online(row.id))));
+      views.push_back(worker_view(row, *use, services.context.roster.hearing(row.id)));
     }
     return {};
   });
@@ -44,7 +43,7 @@ net::ApiResponse read_one(Services& services, const Caller& caller, const std::s
     if (!use) {
       return use.error();
     }
-    view = worker_view(*row, *use, hearing_of(services.context, services.fleet.is_online(row->id)));
+    view = worker_view(*row, *use, services.context.roster.hearing(row->id));
     return {};
   });
   return read ? json_answer(200, view) : refuse(read.error());

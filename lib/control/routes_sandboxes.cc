@@ -148,8 +148,8 @@ void remove(Services& services, const Caller& caller, const net::ApiRequest& req
   const auto ticket = services.waiters.add(row->id, kDeleteWait, std::move(wait));
   const Status written = write_delete(services, caller, *row);
   // The row may say by now that nobody need wait: it is gone, or its worker is away.
-  const bool waits =
-      written && row->state == "stopping" && ticket != 0 && services.fleet.is_online(row->worker);
+  const bool waits = written && row->state == "stopping" && ticket != 0 &&
+                     services.context.roster.hearing(row->worker).online;
   if (written) {
     services.deliverer.wake(row->worker);
     services.deliverer.tell(*row);
@@ -241,7 +241,7 @@ void renew(Services& services, const Caller& caller, const net::ApiRequest& requ
   if (recorded) {
     services.deliverer.wake(row->worker);
   }
-  const bool waits = recorded && ticket != 0 && services.fleet.is_online(row->worker);
+  const bool waits = recorded && ticket != 0 && services.context.roster.hearing(row->worker).online;
   if (waits || (ticket != 0 && !services.waiters.cancel(ticket))) {
     return;
   }

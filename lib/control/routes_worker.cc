@@ -80,8 +80,21 @@ net::ApiResponse join(Services& services, const Caller& token, const net::ApiReq
                      wire::to_json(wire::JoinAnswer{*id, *controller, token.tenant, made.text}));
 }
 
+/// Two may be lost before a worker counts as unreachable.
+net::ApiResponse heartbeat_answer(const Services& services) {
+  const auto interval = std::min(kLongestHeartbeat, services.context.config.unreachable_after / 3);
+  return json_answer(
+      200, wire::heartbeat_answer_to_json(std::max(interval, std::chrono::milliseconds{1})));
+}
+
 net::ApiResponse heartbeat(Services& services, const Caller& caller,
                            const net::ApiRequest& request) {
+  Roster& roster = services.context.roster;
+  roster.heard(caller.worker);
+  const Roster::Note note = roster.note_of(caller.worker, request.body);
+  if (roster.is_settled(caller.worker, note)) {
+    return heartbeat_answer(services);
+  }
   const auto body = body_of(request, wire::kInventoryLimits);
   const auto told = body ? wire::heartbeat_from_json(*body) : Result<wire::Heartbeat>(body.error());
   if (!told) {
@@ -114,11 +127,10 @@ net::ApiResponse heartbeat(Services& services, const Caller& caller,
   }
   if (outcome.doubtful) {
     services.deliverer.check_inventory(caller.worker);
+  } else if (outcome.changed.empty()) {
+    roster.settled(caller.worker, note);
   }
-  // Two may be lost before a worker counts as unreachable.
-  const auto interval = std::min(kLongestHeartbeat, services.context.config.unreachable_after / 3);
-  return json_answer(
-      200, wire::heartbeat_answer_to_json(std::max(interval, std::chrono::milliseconds{1})));
+  return heartbeat_answer(services);
 }
 
 }  // namespace

@@ -59,6 +59,15 @@ std::map<std::string, std::string> stored_map(const std::string& text) {
   return items;
 }
 
+json::Value drain_view(const store::WorkerRow& row, const store::Tx::Use& use) {
+  if (row.state != "draining") {
+    return nullptr;
+  }
+  return json::Object{{"deadline", time_or_null(row.drain_until)},
+                      {"remaining", use.sandboxes},
+                      {"done", use.sandboxes == 0}};
+}
+
 }  // namespace
 
 json::Value sandbox_view(const store::SandboxRow& row) {
@@ -115,8 +124,8 @@ json::Value workspace_view(const store::WorkspaceRow& row) {
 }
 
 WallTime last_heard(const store::WorkerRow& row, const Hearing& hearing) {
-  return std::max(
-      {row.joined, hearing.controller_started, row.last_heartbeat.value_or(WallTime{})});
+  return std::max({row.joined, hearing.controller_started, row.last_heartbeat.value_or(WallTime{}),
+                   hearing.heard.value_or(WallTime{})});
 }
 
 WorkerState seen_state(const store::WorkerRow& row, const Hearing& hearing) {
@@ -127,30 +136,36 @@ WorkerState seen_state(const store::WorkerRow& row, const Hearing& hearing) {
   if (silence > hearing.unreachable_after) {
     return WorkerState::kUnreachable;
   }
-  return worker_state_from(row.state).value_or(WorkerState::kCordoned);
+  const WorkerState wanted = worker_state_from(row.state).value_or(WorkerState::kCordoned);
+  // What its owner wants comes first: a worker that is drained is drained, sick or not.
+  return wanted == WorkerState::kReady && !row.problem.empty() ? WorkerState::kUnhealthy : wanted;
 }
 
 json::Value worker_view(const store::WorkerRow& row, const store::Tx::Use& use,
                         const Hearing& hearing) {
-  return json::Object{{"id", row.id},
-                      {"name", row.name},
-                      {"workspace", row.tenant},
-                      {"state", name_of(seen_state(row, hearing))},
-                      {"connected", hearing.online},
-                      {"engine", row.engine},
-                      {"arch", row.arch},
-                      {"cpu_cores", row.cpu_cores},
-                      {"memory_mb", row.memory_mb},
-                      {"max_sandboxes", row.max_sandboxes},
-                      {"max_starting", row.max_starting},
-                      {"sandboxes", use.sandboxes},
-                      {"used_cpu_cores", use.cpu_cores},
-                      {"used_memory_mb", use.memory_mb},
-                      {"capabilities", stored_json(row.capabilities)},
-                      {"runtimes", stored_json(row.runtimes)},
-                      {"labels", stored_json(row.labels)},
-                      {"joined_at", to_rfc3339(row.joined)},
-                      {"last_heartbeat_at", time_or_null(row.last_heartbeat)}};
+  return json::Object{
+      {"id", row.id},
+      {"name", row.name},
+      {"workspace", row.tenant},
+      {"state", name_of(seen_state(row, hearing))},
+      {"connected", hearing.online},
+      {"problem", text_or_null(row.problem)},
+      {"drain", drain_view(row, use)},
+      {"taints", stored_json(row.taints)},
+      {"engine", row.engine},
+      {"arch", row.arch},
+      {"cpu_cores", row.cpu_cores},
+      {"memory_mb", row.memory_mb},
+      {"max_sandboxes", row.max_sandboxes},
+      {"max_starting", row.max_starting},
+      {"sandboxes", use.sandboxes},
+      {"used_cpu_cores", use.cpu_cores},
+      {"used_memory_mb", use.memory_mb},
+      {"capabilities", stored_json(row.capabilities)},
+      {"runtimes", stored_json(row.runtimes)},
+      {"labels", stored_json(row.labels)},
+      {"joined_at", to_rfc3339(row.joined)},
+      {"last_heartbeat_at", time_or_null(std::max(row.last_heartbeat, hearing.heard))}};
 }
 
 Result<WorkerView> scheduler_view(const store::WorkerRow& row, const store::Tx::Use& use,
@@ -183,6 +198,7 @@ Result<WorkerView> scheduler_view(const store::WorkerRow& row, const store::Tx::
   view.starting = use.starting;
   view.max_starting = row.max_starting;
   view.images = stored_set(row.images);
+  view.taints = stored_set(row.taints);
   return view;
 }
 
@@ -196,6 +212,7 @@ void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts) {
   row.capabilities = list_text(facts.driver.capabilities);
   row.runtimes = list_text(facts.driver.runtimes);
   row.images = list_text(facts.driver.images);
+  row.problem = facts.problem;
   json::Object labels;
   for (const auto& [name, value] : facts.labels) {
     labels.emplace_back(name, value);

@@ -24,6 +24,8 @@ struct Hearing {
   WallTime controller_started{};
   std::chrono::milliseconds unreachable_after{};
   std::chrono::milliseconds lost_after{};
+  /// The last heartbeat that this controller got; a row may know of an earlier one only.
+  std::optional<WallTime> heard{};
 };
 
 /// When a worker was last heard of; never before the controller's own start.

@@ -18,11 +18,6 @@ struct Services {
   Deliverer& deliverer;
 };
 
-inline Hearing hearing_of(const Context& context, bool online) {
-  return {online, context.clock.now(), context.started, context.config.unreachable_after,
-          context.config.lost_after};
-}
-
 /// A line of the audit log, written in the action's own transaction.
 inline store::AuditRow audit_row(const Context& context, const Caller& caller, const char* action,
                                  const std::string& target) {

@@ -17,22 +17,6 @@ constexpr std::chrono::hours kPurgeInterval{1};
 /// Tombstones are kept this long, so that a late caller still learns why.
 constexpr std::chrono::hours kTombstones{24 * 7};
 
-Result<std::vector<store::WorkerRow>> all_workers(store::Store& store) {
-  std::vector<store::WorkerRow> workers;
-  const Status read = store.read([&](store::Tx& tx) -> Status {
-    auto rows = tx.all_workers();
-    if (!rows) {
-      return rows.error();
-    }
-    workers = std::move(*rows);
-    return {};
-  });
-  if (!read) {
-    return read.error();
-  }
-  return workers;
-}
-
 }  // namespace
 
 void Sweep::start() {
@@ -59,13 +43,19 @@ void Sweep::tick() {
 }
 
 void Sweep::pass() {
-  const auto workers = all_workers(services_.context.store);
-  if (!workers) {
+  Roster& roster = services_.context.roster;
+  roster.tick();
+  if (!roster.refresh()) {
     return;  // The store says so on every call that needs it.
   }
-  for (const store::WorkerRow& row : *workers) {
-    sweep_worker(row);
-    end_late_creates(row);
+  for (const Roster::Line& line : roster.lines()) {
+    end_lost(line);
+    if (line.starting > 0) {
+      end_late_creates(line.worker);
+    }
+    if (line.state == WorkerState::kDraining && line.sandboxes > 0) {
+      end_drain(line);
+    }
   }
   const WallTime now = services_.context.clock.now();
   if (now - last_purge_ >= kPurgeInterval) {
@@ -78,18 +68,17 @@ void Sweep::pass() {
   }
 }
 
-void Sweep::sweep_worker(const store::WorkerRow& row) {
-  const Hearing hearing = hearing_of(services_.context, services_.fleet.is_online(row.id));
-  if (seen_state(row, hearing) != WorkerState::kLost) {
-    lost_.erase(row.id);
+void Sweep::end_lost(const Roster::Line& line) {
+  if (line.state != WorkerState::kLost) {
+    lost_.erase(line.worker);
     return;
   }
-  if (lost_.contains(row.id)) {
+  if (lost_.contains(line.worker)) {
     return;
   }
   std::vector<store::SandboxRow> ended;
   const Status written = services_.context.store.write([&](store::Tx& tx) -> Status {
-    auto lost = lose_sandboxes(tx, row.id, "worker lost", services_.context.clock.now());
+    auto lost = lose_sandboxes(tx, line.worker, "worker lost", services_.context.clock.now());
     if (!lost) {
       return lost.error();
     }
@@ -99,28 +88,52 @@ void Sweep::sweep_worker(const store::WorkerRow& row) {
   if (!written) {
     return;
   }
-  lost_.insert(row.id);
+  lost_.insert(line.worker);
   services_.context.events.tell(
       {Severity::kWarning,
        "worker_lost",
        "no heartbeat and no tunnel for too long",
-       {{"worker", row.id}, {"sandboxes", std::to_string(ended.size())}}});
+       {{"worker", line.worker}, {"sandboxes", std::to_string(ended.size())}}});
   for (const store::SandboxRow& sandbox : ended) {
     services_.deliverer.tell(sandbox);
   }
 }
 
-void Sweep::end_late_creates(const store::WorkerRow& row) {
+void Sweep::end_drain(const Roster::Line& line) {
+  const WallTime now = services_.context.clock.now();
+  if (!line.drain_until || *line.drain_until > now) {
+    return;
+  }
+  std::vector<store::SandboxRow> ending;
+  const Status written = services_.context.store.write([&](store::Tx& tx) -> Status {
+    auto drained = drain_sandboxes(tx, line.worker, now);
+    if (!drained) {
+      return drained.error();
+    }
+    ending = std::move(*drained);
+    return {};
+  });
+  if (!written || ending.empty()) {
+    return;
+  }
+  services_.context.events.tell(
+      {Severity::kInfo,
+       "worker_drained",
+       "the drain's deadline has come; what still ran is being stopped",
+       {{"worker", line.worker}, {"sandboxes", std::to_string(ending.size())}}});
+  for (const store::SandboxRow& sandbox : ending) {
+    services_.deliverer.tell(sandbox);
+  }
+  services_.deliverer.wake(line.worker);
+}
+
+void Sweep::end_late_creates(const std::string& worker) {
   std::vector<store::SandboxRow> late;
   // A call that waits ends its own create first, with the better answer.
   const auto deadline =
       services_.context.clock.now() - services_.context.config.create_wait - kLongestPause;
   const Status read = services_.context.store.read([&](store::Tx& tx) -> Status {
-    auto use = tx.use_of_worker(row.id);
-    if (!use || use->starting == 0) {
-      return use ? Status{} : Status(use.error());
-    }
-    auto rows = tx.sandboxes_of_worker(row.id);
+    auto rows = tx.sandboxes_of_worker(worker);
     if (!rows) {
       return rows.error();
     }

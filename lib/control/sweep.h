@@ -8,7 +8,7 @@
 namespace sandboxkit::control {
 
 /// What no call and no report brings about: workers that stay away are lost, creates that nobody
-/// waits for end with `create_wait`, old tombstones are dropped.
+/// waits for end with `create_wait`, drains come to their deadline, old tombstones are dropped.
 class Sweep {
  public:
   explicit Sweep(Services& services) : services_(services) {}
@@ -19,8 +19,9 @@ class Sweep {
  private:
   void tick();
   void pass();
-  void sweep_worker(const store::WorkerRow& row);
-  void end_late_creates(const store::WorkerRow& row);
+  void end_lost(const Roster::Line& line);
+  void end_drain(const Roster::Line& line);
+  void end_late_creates(const std::string& worker);
 
   Services& services_;
   bool stopped_ = false;

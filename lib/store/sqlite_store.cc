@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace sandboxkit::store {
@@ -88,11 +89,20 @@ class SqliteStore final : public Store {
         writer_(std::move(file.writer)) {}
 
   Status write(const std::function<Status(Tx&)>& body) override {
-    return writer_.run([&](Connection& connection) {
+    std::set<std::string> touched;
+    const Status written = writer_.run([&](Connection& connection) {
       SqliteTx tx(connection);
-      return body(tx);
+      const Status status = body(tx);
+      touched = tx.take_touched();  // Of the last run: the others were rolled back.
+      return status;
     });
+    if (written && on_change_ && !touched.empty()) {
+      on_change_({touched.begin(), touched.end()});
+    }
+    return written;
   }
+
+  void on_change(OnChange handler) override { on_change_ = std::move(handler); }
 
   Status read(const std::function<Status(Tx&)>& body) override { return readers_->run(body); }
 
@@ -100,6 +110,7 @@ class SqliteStore final : public Store {
   io::Fd lock_;
   std::unique_ptr<ReadPool> readers_;
   GroupWriter writer_;
+  OnChange on_change_;
 };
 
 class SqliteJournal final : public Journal {

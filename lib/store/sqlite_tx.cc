@@ -34,6 +34,13 @@ Result<std::vector<WorkspaceRow>> SqliteTx::workspaces() {
   return select_all<WorkspaceRow>(connection_, "ORDER BY id");
 }
 
+Result<bool> SqliteTx::set_workspace_limits(const WorkspaceRow& row) {
+  return changed_one(
+      connection_.run("UPDATE workspace SET max_sandboxes = ?, max_cpu_cores = ?, "
+                      "max_memory_mb = ? WHERE id = ?",
+                      row.max_sandboxes, row.max_cpu_cores, row.max_memory_mb, row.id));
+}
+
 Status SqliteTx::insert(const CredentialRow& row) { return insert_row(connection_, row); }
 
 Result<std::optional<CredentialRow>> SqliteTx::credential(const std::string& id) {
@@ -66,23 +73,36 @@ Result<bool> SqliteTx::use_join_token(const std::string& id) {
                       id));
 }
 
-Status SqliteTx::insert(const WorkerRow& row) { return insert_row(connection_, row); }
+Status SqliteTx::insert(const WorkerRow& row) {
+  touched_.insert(row.id);
+  return insert_row(connection_, row);
+}
 
 Status SqliteTx::update_heartbeat(const WorkerRow& row) {
+  touched_.insert(row.id);
   const auto changed = changed_one(connection_.run(
       "UPDATE worker SET arch = ?, engine = ?, cpu_cores = ?, memory_mb = ?, max_sandboxes = ?, "
-      "max_starting = ?, capabilities = ?, runtimes = ?, labels = ?, images = ?, "
+      "max_starting = ?, capabilities = ?, runtimes = ?, labels = ?, images = ?, problem = ?, "
       "last_heartbeat = ? WHERE id = ?",
       row.arch, row.engine, row.cpu_cores, row.memory_mb, row.max_sandboxes, row.max_starting,
-      row.capabilities, row.runtimes, row.labels, row.images, row.last_heartbeat, row.id));
+      row.capabilities, row.runtimes, row.labels, row.images, row.problem, row.last_heartbeat,
+      row.id));
   if (changed && !*changed) {
     return Error{ErrorCode::kNotFound, "there is no worker " + quoted(row.id), "worker_not_found"};
   }
   return changed ? Status() : Status(changed.error());
 }
 
-Result<bool> SqliteTx::set_worker_state(const std::string& id, const std::string& state) {
-  return changed_one(connection_.run("UPDATE worker SET state = ? WHERE id = ?", state, id));
+Result<bool> SqliteTx::set_worker_state(const std::string& id, const std::string& state,
+                                        const std::optional<WallTime>& drain_until) {
+  touched_.insert(id);
+  return changed_one(connection_.run("UPDATE worker SET state = ?, drain_until = ? WHERE id = ?",
+                                     state, drain_until, id));
+}
+
+Result<bool> SqliteTx::set_worker_taints(const std::string& id, const std::string& taints) {
+  touched_.insert(id);
+  return changed_one(connection_.run("UPDATE worker SET taints = ? WHERE id = ?", taints, id));
 }
 
 Result<std::optional<WorkerRow>> SqliteTx::worker(const std::string& id) {
@@ -100,6 +120,7 @@ Result<std::vector<WorkerRow>> SqliteTx::all_workers() {
 }
 
 Status SqliteTx::remove_worker(const std::string& id) {
+  touched_.insert(id);
   return done(connection_.run("DELETE FROM worker WHERE id = ?", id));
 }
 

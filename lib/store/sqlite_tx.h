@@ -3,7 +3,9 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sandboxkit::store {
@@ -17,6 +19,8 @@ class SqliteTx final : public Tx {
   Result<std::optional<WorkspaceRow>> workspace(const std::string& id) override;
   Result<std::vector<WorkspaceRow>> workspaces() override;
 
+  Result<bool> set_workspace_limits(const WorkspaceRow& row) override;
+
   Status insert(const CredentialRow& row) override;
   Result<std::optional<CredentialRow>> credential(const std::string& id) override;
   Result<std::vector<CredentialRow>> credentials(const std::string& kind,
@@ -28,7 +32,9 @@ class SqliteTx final : public Tx {
 
   Status insert(const WorkerRow& row) override;
   Status update_heartbeat(const WorkerRow& row) override;
-  Result<bool> set_worker_state(const std::string& id, const std::string& state) override;
+  Result<bool> set_worker_state(const std::string& id, const std::string& state,
+                                const std::optional<WallTime>& drain_until) override;
+  Result<bool> set_worker_taints(const std::string& id, const std::string& taints) override;
   Result<std::optional<WorkerRow>> worker(const std::string& id) override;
   Result<std::vector<WorkerRow>> workers(const std::string& tenant, bool unscoped) override;
   Result<std::vector<WorkerRow>> all_workers() override;
@@ -68,10 +74,14 @@ class SqliteTx final : public Tx {
   Result<std::string> setting(const std::string& name) override;
   Status set_setting(const std::string& name, const std::string& value) override;
 
+  /// Workers whose rows or sandboxes this transaction wrote.
+  std::set<std::string> take_touched() { return std::exchange(touched_, {}); }
+
  private:
   Result<Use> use_of(const char* kind, const std::string& id);
 
   Connection& connection_;
+  std::set<std::string> touched_;
 };
 
 }  // namespace sandboxkit::store

@@ -48,6 +48,7 @@ Status done(const Result<std::int64_t>& changed) {
 }  // namespace
 
 Status SqliteTx::insert(const SandboxRow& row) {
+  touched_.insert(row.worker);
   auto status = insert_row(connection_, row);
   return status ? status : Status(explain(row, status.error()));
 }
@@ -100,6 +101,7 @@ Result<std::optional<SandboxRow>> SqliteTx::sandbox_of_worker(const std::string&
 
 Result<bool> SqliteTx::update_sandbox(const SandboxRow& row,
                                       const std::optional<std::string>& expected_state) {
+  touched_.insert(row.worker);
   const auto changed = connection_.run(
       "UPDATE sandbox SET state = ?, desired = ?, reason = ?, expires = ?, started = ?, ended = ?, "
       "next_egress = ? WHERE id = ? AND tenant = ? AND generation = ? AND (? = '' OR state = ?)",

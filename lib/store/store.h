@@ -140,6 +140,8 @@ class Tx {
   virtual Status insert(const WorkspaceRow& row) = 0;  ///< kConflict when the id is taken.
   virtual Result<std::optional<WorkspaceRow>> workspace(const std::string& id) = 0;
   virtual Result<std::vector<WorkspaceRow>> workspaces() = 0;
+  /// Writes the three limits; false when there is no such workspace.
+  virtual Result<bool> set_workspace_limits(const WorkspaceRow& row) = 0;
 
   virtual Status insert(const CredentialRow& row) = 0;
   virtual Result<std::optional<CredentialRow>> credential(const std::string& id) = 0;
@@ -156,7 +158,9 @@ class Tx {
   virtual Status insert(const WorkerRow& row) = 0;
   /// Replaces what a heartbeat may tell (not id, tenant, state, joined).
   virtual Status update_heartbeat(const WorkerRow& row) = 0;
-  virtual Result<bool> set_worker_state(const std::string& id, const std::string& state) = 0;
+  virtual Result<bool> set_worker_state(const std::string& id, const std::string& state,
+                                        const std::optional<WallTime>& drain_until = {}) = 0;
+  virtual Result<bool> set_worker_taints(const std::string& id, const std::string& taints) = 0;
   virtual Result<std::optional<WorkerRow>> worker(const std::string& id) = 0;
   /// Own workers of a tenant and, with `unscoped`, those without one. Never another tenant's.
   virtual Result<std::vector<WorkerRow>> workers(const std::string& tenant, bool unscoped) = 0;
@@ -226,9 +230,15 @@ class Tx {
 /// Thread-safety: any thread. Blocking: a write waits for its commit.
 class Store {
  public:
+  /// Gets the ids of workers whose row, or whose sandboxes' rows, a committed write changed.
+  using OnChange = std::function<void(const std::vector<std::string>& workers)>;
+
   virtual ~Store() = default;
   virtual Status write(const std::function<Status(Tx&)>& body) = 0;
   virtual Status read(const std::function<Status(Tx&)>& body) = 0;
+  /// Called after the commit, on the writing call's thread, before `write` returns. Set it before
+  /// the first write. What another process wrote is not told.
+  virtual void on_change(OnChange handler) = 0;
 };
 
 /// Opens (and makes, mode 0600) the database file. WAL, synchronous=FULL, STRICT tables, integrity

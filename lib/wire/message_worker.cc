@@ -39,6 +39,9 @@ void append_facts(const WorkerFacts& facts, json::Object& out) {
   out.emplace_back("labels", detail::string_map_to_json(facts.labels));
   out.emplace_back("images", detail::strings_to_json(first_of(driver.images, kMaxWorkerListItems,
                                                               kMaxWorkerTextBytes)));
+  if (!facts.problem.empty()) {
+    out.emplace_back("problem", detail::clean_text(facts.problem, kMaxWorkerTextBytes));
+  }
 }
 
 /// What is absent reads as the least: no capability, no room.
@@ -59,6 +62,7 @@ WorkerFacts read_facts(json::Reader& reader) {
                      .value_or(std::map<std::string, std::string>{});
   facts.driver.images =
       detail::read_plain_list(reader, "images", kMaxWorkerListItems, kMaxWorkerTextBytes);
+  facts.problem = detail::read_plain(reader, "problem", kMaxWorkerTextBytes);
   return facts;
 }
 

@@ -104,6 +104,9 @@ struct WorkerFacts {
   std::int64_t max_sandboxes = 0;
   std::int64_t max_starting = 0;
   std::map<std::string, std::string> labels{};
+  /// What it complains of (its engine does not answer, its disk is full); "" when it is well. It
+  /// gets no new work then.
+  std::string problem{};
 };
 
 /// One line of a heartbeat's list: the inventory without what cannot change.
