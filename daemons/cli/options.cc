@@ -347,6 +347,24 @@ void add_policy_commands(Commands& commands) {
   place_command->add_flag("--json", args.place.json, "one JSON object a line");
 }
 
+void add_audit_commands(Commands& commands) {
+  Arguments& args = commands.args();
+  CLI::App* audit = commands.add(&commands.app(), "audit", "who did what", "", nullptr);
+  audit->require_subcommand(1);
+  commands
+      .online(audit, "list", "lines of your workspace (operator: those of none), oldest first",
+              "  sandboxkit audit list --json > lines.json",
+              [](Arguments& a) { return list_audit(a.common, a.id); })
+      ->add_option("--after", args.id, "only what follows the line of this id");
+  CLI::App* verify = commands.add(
+      audit, "verify", "check the chain of hashes on the controller's disk, also while it runs",
+      "  sandboxkit audit verify --state-dir /var/lib/sandboxkit/controller\n"
+      "Ends with 0 when the chain is intact, 3 when it is broken, and says where.",
+      [](Arguments& a) { return verify_audit_log(a.from, a.common.json); });
+  verify->add_option("--state-dir", args.from, "the controller's state folder")->required();
+  verify->add_flag("--json", args.common.json, "print JSON for programs");
+}
+
 void add_own_commands(Commands& commands) {
   Arguments& args = commands.args();
   commands.calling(&commands.app(), "login", "keep the controller's address and your key",
@@ -428,6 +446,7 @@ int run_with_arguments(std::vector<std::string> arguments) {
   add_worker_commands(commands);
   add_key_commands(commands);
   add_policy_commands(commands);
+  add_audit_commands(commands);
   add_own_commands(commands);
 
   const std::vector<std::string> tail = take_tail(arguments);

@@ -49,6 +49,14 @@ void add_limits(CLI::App& app, ControllerConfig& config) {
   add_time(app, "--create-wait-ms", "how long a create may take to run", config.create_wait);
   add_time(app, "--unreachable-after-ms", "a worker without a heartbeat gets no new work",
            config.unreachable_after);
+  app.add_option_function<std::int64_t>(
+         "--audit-retention-days",
+         [&config](const std::int64_t& days) {
+           config.audit_retention = std::chrono::hours(24) * days;
+         },
+         "how long lines of the audit log are kept; negative: for ever")
+      ->check(CLI::Range(-1, 36'500))
+      ->default_str("400");
   add_time(app, "--lost-after-ms", "a worker without heartbeat and tunnel is lost",
            config.lost_after);
 }

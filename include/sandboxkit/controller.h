@@ -33,6 +33,8 @@ struct ControllerConfig {
   /// Threads for short API calls, and how many calls may wait for one.
   std::size_t api_threads = 8;
   std::size_t api_queue = 1024;
+  /// Lines of the audit log are kept this long; negative: for ever.
+  std::chrono::seconds audit_retention{std::chrono::hours{24 * 400}};
   std::size_t max_connections = 20'000;
   std::size_t max_body_bytes = 1 << 20;
 };

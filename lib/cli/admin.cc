@@ -18,41 +18,6 @@ namespace {
 
 constexpr std::size_t kMaxKeyBytes = 4096;
 
-/// A list of the controller as one command: JSON as it came, or rows.
-struct Listing {
-  std::string target;
-  std::string member;
-  std::vector<std::string> titles;
-  std::function<std::vector<std::string>(const json::Value&, WallTime)> row;
-  std::string when_empty;
-};
-
-int print_listing(const Common& common, const Listing& listing) {
-  auto api = open_api(common);
-  if (!api) {
-    return fail(api.error());
-  }
-  auto items = fetch_all(**api, listing.target, listing.member);
-  if (!items) {
-    return fail(items.error());
-  }
-  if (common.json) {
-    print_json(json::Object{{listing.member, std::move(*items)}});
-    return kExitOk;
-  }
-  if (items->empty()) {
-    write_all(kStandardError, listing.when_empty + "\n");
-    return kExitOk;
-  }
-  Table table(listing.titles);
-  const WallTime now = system_clock().now();
-  for (const json::Value& item : *items) {
-    table.add(listing.row(item, now));
-  }
-  write_all(kStandardOutput, table.text(table_width()));
-  return kExitOk;
-}
-
 int remove_by_id(const Common& common, const std::string& collection, const std::string& id) {
   auto api = open_api(common);
   if (!api) {

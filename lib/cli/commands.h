@@ -86,6 +86,9 @@ int list_keys(const Common& common);
 int remove_key(const Common& common, const std::string& id);
 int create_workspace(const Common& common, const WorkspaceOptions& options);
 int list_workspaces(const Common& common);
+int list_audit(const Common& common, const std::string& after);
+/// Without a controller: ends with 0 when the chain is intact, else 3.
+int verify_audit_log(const std::string& state_dir, bool as_json);
 int list_denied(const Common& common, const std::string& sandbox);
 int log_in(const Common& common);
 

@@ -1,7 +1,9 @@
 #include "cli/session.h"
 
 #include "sandboxkit/client.h"
+#include "sandboxkit/clock.h"
 
+#include "cli/exit_code.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 
@@ -64,6 +66,32 @@ Result<json::Array> fetch_all(Api& api, const std::string& target, const std::st
     page = target + separator + "after=" + percent_encode(next);
   }
   return Error{ErrorCode::kInternal, "the controller's list does not end"};
+}
+
+int print_listing(const Common& common, const Listing& listing) {
+  auto api = open_api(common);
+  if (!api) {
+    return fail(api.error());
+  }
+  auto items = fetch_all(**api, listing.target, listing.member);
+  if (!items) {
+    return fail(items.error());
+  }
+  if (common.json) {
+    print_json(json::Object{{listing.member, std::move(*items)}});
+    return kExitOk;
+  }
+  if (items->empty()) {
+    write_all(kStandardError, listing.when_empty + "\n");
+    return kExitOk;
+  }
+  Table table(listing.titles);
+  const WallTime now = system_clock().now();
+  for (const json::Value& item : *items) {
+    table.add(listing.row(item, now));
+  }
+  write_all(kStandardOutput, table.text(table_width()));
+  return kExitOk;
 }
 
 }  // namespace sandboxkit::cli

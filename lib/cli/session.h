@@ -1,11 +1,15 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
+
 #include "cli/api.h"
 #include "cli/commands.h"
 #include "json/value.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sandboxkit::cli {
 
@@ -20,5 +24,16 @@ std::string cell(const json::Value& object, std::string_view member);
 
 /// All pages of a list: `{"<member>": [...], "next": id or null}`.
 Result<json::Array> fetch_all(Api& api, const std::string& target, const std::string& member);
+
+/// A list of the controller as one command: JSON as it came, or rows.
+struct Listing {
+  std::string target;
+  std::string member;
+  std::vector<std::string> titles;
+  std::function<std::vector<std::string>(const json::Value&, WallTime)> row;
+  std::string when_empty;
+};
+
+int print_listing(const Common& common, const Listing& listing);
 
 }  // namespace sandboxkit::cli

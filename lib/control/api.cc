@@ -47,7 +47,9 @@ std::optional<net::ApiResponse> narrow_gate(Services& services, const net::ApiRe
   if (!caller) {
     return refuse(caller.error());
   }
-  return refuse(policy::check(*role, policy::Action::kListSandboxes).error());
+  auto refusal = refuse(policy::check(*role, policy::Action::kListSandboxes).error());
+  services.audit.note(*caller, policy::Action::kListSandboxes, refusal);
+  return refusal;
 }
 
 }  // namespace
@@ -69,14 +71,19 @@ void Api::on(const std::string& method, const std::string& pattern, Handler hand
                   if (!caller) {
                     return answer(refuse(caller.error()));
                   }
+                  const auto noted = [this, route, caller = *caller,
+                                      answer](const net::ApiResponse& response) {
+                    services_.audit.note(caller, route->action, response);
+                    answer(response);
+                  };
                   if (const Status may = policy::check(caller->role, route->action); !may) {
-                    return answer(refuse(may.error()));
+                    return noted(refuse(may.error()));
                   }
                   if (const auto* unknown = first_unknown(request.query, route->query)) {
                     return answer(refuse("unknown_field", "this route takes no such parameter", {},
                                          *unknown));
                   }
-                  handler(*caller, request, answer);
+                  handler(*caller, request, noted);
                 });
 }
 

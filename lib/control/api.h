@@ -41,6 +41,7 @@ void add_join_token_routes(Api& api, Services& services);
 void add_key_routes(Api& api, Services& services);
 void add_workspace_routes(Api& api, Services& services);
 void add_worker_routes(Api& api, Services& services);
+void add_audit_routes(Api& api, Services& services);
 
 /// The body as an object's JSON; an empty body is an empty object.
 Result<json::Value> body_of(const net::ApiRequest& request, const json::Limits& limits = {});

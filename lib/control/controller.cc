@@ -115,7 +115,7 @@ struct Controller::Impl {
     for (const auto add :
          {control::add_create_route, control::add_sandbox_routes, control::add_fleet_routes,
           control::add_join_token_routes, control::add_key_routes, control::add_workspace_routes,
-          control::add_worker_routes}) {
+          control::add_worker_routes, control::add_audit_routes}) {
       add(api, services);
     }
     api.check_complete();
@@ -148,6 +148,7 @@ struct Controller::Impl {
     front->stop_accepting();
     deliverer.stop();
     sweep.stop();
+    audit.stop();
     gateway.shut_down();
     waiters.shut_down();
     fleet.shut_down(kGrace);
@@ -167,6 +168,7 @@ struct Controller::Impl {
   void end_threads() {
     server.stop();
     pool.stop();
+    audit.flush();
     deliverer.stop();
     fleet.clear();
   }
@@ -182,7 +184,8 @@ struct Controller::Impl {
   control::Waiters waiters{loop};
   control::Fleet fleet{context};
   control::Deliverer deliverer{context, fleet, waiters};
-  control::Services services{context, authenticator, waiters, fleet, deliverer};
+  control::AuditKeeper audit{context};
+  control::Services services{context, authenticator, waiters, fleet, deliverer, audit};
   net::ApiServer server;
   control::Api api{server, services};
   control::Gateway gateway{services};
@@ -228,6 +231,7 @@ Status Controller::run() {
   Impl& impl = *impl_;
   impl.server.start(impl.config.api_threads, impl.config.api_queue);
   impl.sweep.start();
+  impl.audit.start();
   impl.context.events.tell(
       {Severity::kInfo,
        "controller_started",

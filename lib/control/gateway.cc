@@ -104,7 +104,9 @@ Gateway::Finding Gateway::look_up(const Question& question) {
     return {refuse(caller.error())};
   }
   if (const Status may = policy::check(caller->role, action_of(question.match)); !may) {
-    return {refuse(may.error())};
+    auto refusal = refuse(may.error());
+    services_.audit.note(*caller, action_of(question.match), refusal);
+    return {std::move(refusal)};
   }
   if (!allows(question.match, question.method)) {
     auto refusal = refuse("method_not_allowed", "this route takes " + question.match.allow);

@@ -38,6 +38,7 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/v1/keys/{id}", Action::kRevokeKey},
     {"POST", "/v1/workspaces", Action::kCreateWorkspace},
     {"GET", "/v1/workspaces", Action::kListWorkspaces},
+    {"GET", "/v1/audit", Action::kReadAudit, "limit after"},
     {"POST", "/v1/worker/join", Action::kJoinWorker},
     {"POST", "/v1/worker/heartbeat", Action::kHeartbeat},
     {"GET", "/v1/worker/tunnel", Action::kOpenTunnel, "", true},

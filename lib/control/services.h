@@ -1,5 +1,6 @@
 #pragma once
 
+#include "control/audit_keeper.h"
 #include "control/auth.h"
 #include "control/context.h"
 #include "control/deliverer.h"
@@ -16,6 +17,7 @@ struct Services {
   Waiters& waiters;
   Fleet& fleet;
   Deliverer& deliverer;
+  AuditKeeper& audit;
 };
 
 /// A line of the audit log, written in the action's own transaction.

@@ -48,6 +48,7 @@ const Row& row_of(Action action) {
     case Action::kMintJoinToken:
     case Action::kListJoinTokens:
     case Action::kRevokeJoinToken:
+    case Action::kReadAudit:
       return kFleetCare;
     case Action::kMintKey:
     case Action::kListKeys:
@@ -181,6 +182,8 @@ const char* name_of(Action action) {
       return "workspace.create";
     case Action::kListWorkspaces:
       return "workspace.list";
+    case Action::kReadAudit:
+      return "audit.read";
     case Action::kJoinWorker:
       return "worker.join";
     case Action::kOpenTunnel:

@@ -42,6 +42,7 @@ enum class Action : std::uint8_t {
   kRevokeKey,
   kCreateWorkspace,
   kListWorkspaces,
+  kReadAudit,
   kJoinWorker,
   kOpenTunnel,
   kHeartbeat,
@@ -53,7 +54,8 @@ inline constexpr std::array kActions = {
     Action::kRemoveWorker,    Action::kMintJoinToken,   Action::kListJoinTokens,
     Action::kRevokeJoinToken, Action::kMintKey,         Action::kListKeys,
     Action::kRevokeKey,       Action::kCreateWorkspace, Action::kListWorkspaces,
-    Action::kJoinWorker,      Action::kOpenTunnel,      Action::kHeartbeat};
+    Action::kReadAudit,       Action::kJoinWorker,      Action::kOpenTunnel,
+    Action::kHeartbeat};
 
 /// The answer of the table. Everything but `kAllowed` is a refusal.
 enum class Access : std::uint8_t {

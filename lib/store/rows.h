@@ -93,11 +93,11 @@ template <>
 struct Table<AuditRow> {
   static constexpr const char* kName = "audit";
   static constexpr const char* kColumns =
-      "seq, time, tenant, actor, action, target, outcome, address";
+      "seq, time, tenant, actor, action, target, outcome, address, request, hash";
   static constexpr bool kSerial = true;
   static auto members(auto& row) {
     return std::tie(row.seq, row.time, row.tenant, row.actor, row.action, row.target, row.outcome,
-                    row.address);
+                    row.address, row.request, row.hash);
   }
 };
 

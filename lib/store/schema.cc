@@ -297,6 +297,37 @@ BEGIN
 END;
 )sql";
 
+// Version 3: the audit log is a chain of hashes (audit_chain.h). Rows of older versions are chained
+// as they stand. What retention may remove is what lies at or before the anchor, and the anchor can
+// only be a row that is there.
+constexpr const char* kControllerVersion3 = R"sql(
+ALTER TABLE audit ADD COLUMN request TEXT NOT NULL DEFAULT '';
+ALTER TABLE audit ADD COLUMN hash TEXT NOT NULL DEFAULT '';
+DROP TRIGGER audit_keeps_rows;
+WITH RECURSIVE chain (seq, hash) AS (
+  SELECT 0, ''
+  UNION ALL
+  SELECT a.seq, audit_hash(chain.hash, a.seq, a.time, a.tenant, a.actor, a.action, a.target,
+                           a.outcome, a.address, a.request)
+  FROM chain JOIN audit AS a ON a.seq = (SELECT min(seq) FROM audit WHERE seq > chain.seq)
+)
+UPDATE audit SET hash = chain.hash FROM chain WHERE audit.seq = chain.seq;
+CREATE TRIGGER audit_keeps_rows BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
+CREATE UNIQUE INDEX audit_hash_once ON audit (hash);
+INSERT INTO setting SELECT 'audit_head', seq || ' ' || hash FROM audit ORDER BY seq DESC LIMIT 1;
+
+DROP TRIGGER audit_loses_none;
+CREATE TRIGGER audit_loses_a_prefix BEFORE DELETE ON audit
+WHEN OLD.seq > coalesce(
+  (SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'audit_anchor'), 0)
+BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
+CREATE TRIGGER audit_anchor_is_a_row BEFORE INSERT ON setting
+WHEN NEW.name = 'audit_anchor' AND NOT EXISTS (
+  SELECT 1 FROM audit WHERE seq = CAST(NEW.value AS INTEGER) AND seq || ' ' || hash = NEW.value)
+BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
+)sql";
+
 constexpr const char* kJournalVersion1 = R"sql(
 CREATE TABLE journal (
   sandbox TEXT NOT NULL PRIMARY KEY,
@@ -310,7 +341,8 @@ CREATE TABLE journal (
 ) STRICT;
 )sql";
 
-constexpr const char* kControllerSteps[] = {kControllerVersion1, kControllerVersion2};
+constexpr const char* kControllerSteps[] = {kControllerVersion1, kControllerVersion2,
+                                            kControllerVersion3};
 constexpr const char* kJournalSteps[] = {kJournalVersion1};
 
 }  // namespace

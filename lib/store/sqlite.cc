@@ -1,6 +1,7 @@
 #include "store/sqlite.h"
 
 #include "base/text.h"
+#include "store/audit_chain.h"
 
 #include <utility>
 
@@ -115,16 +116,19 @@ Result<std::unique_ptr<Connection>> Connection::open(const std::string& path, Mo
   sqlite3* database = nullptr;
   // Without CREATE: the file was made before, with its mode. Without the library's own mutex: each
   // connection is used by one thread at a time.
-  const int flags =
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+  const int access = mode == Mode::kInspect ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+  const int flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
   const int code = sqlite3_open_v2(path.c_str(), &database, flags, nullptr);
   auto connection = std::unique_ptr<Connection>(new Connection(database, mode));
   if (code != SQLITE_OK) {
-    return error_of(code, sqlite3_errstr(code), mode == Mode::kReadOnly);
+    return error_of(code, sqlite3_errstr(code), mode != Mode::kReadWrite);
+  }
+  if (!add_audit_hash(database)) {
+    return store_unavailable("store cannot be used: its hash is not to be had");
   }
   sqlite3_busy_timeout(database, kBusyTimeoutMs);
   sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  const char* const settings = mode == Mode::kReadOnly
+  const char* const settings = mode != Mode::kReadWrite
                                    ? "PRAGMA trusted_schema = OFF; PRAGMA query_only = ON;"
                                    : "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; "
                                      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
@@ -189,7 +193,7 @@ Error Connection::note(Error error) {
 
 Error Connection::last_error() {
   return error_of(sqlite3_extended_errcode(database_), sqlite3_errmsg(database_),
-                  mode_ == Mode::kReadOnly);
+                  mode_ != Mode::kReadWrite);
 }
 
 }  // namespace sandboxkit::store

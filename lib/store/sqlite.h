@@ -54,7 +54,8 @@ class Query {
 /// statement of ours that is wrong.
 class Connection {
  public:
-  enum class Mode : std::uint8_t { kReadWrite, kReadOnly };
+  /// `kInspect` cannot write to the file by any way, and leaves a foreign one as it is.
+  enum class Mode : std::uint8_t { kReadWrite, kReadOnly, kInspect };
 
   /// The file must exist.
   static Result<std::unique_ptr<Connection>> open(const std::string& path, Mode mode);

@@ -3,15 +3,11 @@
 #include "base/text.h"
 #include "store/rows.h"
 
-#include <algorithm>
-
-// Workspaces, credentials, workers, audit, settings. Sandboxes and deliveries stand in
-// sqlite_tx_sandbox.cc.
+// Workspaces, credentials, workers, settings. Sandboxes and deliveries stand in
+// sqlite_tx_sandbox.cc, the audit log in sqlite_tx_audit.cc.
 
 namespace sandboxkit::store {
 namespace {
-
-constexpr std::size_t kMaxPage = 1'000;
 
 /// Success when the statement changed a row.
 Result<bool> changed_one(const Result<std::int64_t>& changed) {
@@ -122,14 +118,6 @@ Result<std::vector<WorkerRow>> SqliteTx::all_workers() {
 Status SqliteTx::remove_worker(const std::string& id) {
   touched_.insert(id);
   return done(connection_.run("DELETE FROM worker WHERE id = ?", id));
-}
-
-Status SqliteTx::insert(const AuditRow& row) { return insert_row(connection_, row); }
-
-Result<std::vector<AuditRow>> SqliteTx::audit(const std::string& tenant, std::int64_t after,
-                                              std::size_t limit) {
-  return select_all<AuditRow>(connection_, "WHERE tenant = ? AND seq > ? ORDER BY seq LIMIT ?",
-                              tenant, after, static_cast<std::int64_t>(std::min(limit, kMaxPage)));
 }
 
 Status SqliteTx::insert(const IdempotencyRow& row) { return insert_row(connection_, row); }

@@ -66,6 +66,9 @@ class SqliteTx final : public Tx {
   Status insert(const AuditRow& row) override;
   Result<std::vector<AuditRow>> audit(const std::string& tenant, std::int64_t after,
                                       std::size_t limit) override;
+  Result<std::optional<std::int64_t>> audit_seq(const std::string& tenant,
+                                                const std::string& hash) override;
+  Result<std::int64_t> prune_audit(WallTime before) override;
 
   Status insert(const IdempotencyRow& row) override;
   Result<std::optional<IdempotencyRow>> idempotency(const std::string& tenant,

@@ -107,7 +107,7 @@ struct DeliveryRow {
 };
 
 struct AuditRow {
-  std::int64_t seq = 0;
+  std::int64_t seq = 0;  ///< Given by the store, without gaps.
   WallTime time{};
   std::string tenant{};
   std::string actor{};   ///< Credential id, or `system`.
@@ -115,6 +115,8 @@ struct AuditRow {
   std::string target{};
   std::string outcome{};
   std::string address{};
+  std::string request{};  ///< Id of the request; empty: none was given.
+  std::string hash{};     ///< Given by the store: see audit_chain.h.
 };
 
 struct IdempotencyRow {
@@ -209,9 +211,16 @@ class Tx {
   virtual Status retry_delivery(std::int64_t seq, WallTime not_before) = 0;
   virtual Status drop_deliveries(const std::string& sandbox) = 0;  ///< Queued ones of a sandbox.
 
+  /// Appends to the chain; the row's own `seq` and `hash` do not count.
   virtual Status insert(const AuditRow& row) = 0;
   virtual Result<std::vector<AuditRow>> audit(const std::string& tenant, std::int64_t after,
                                               std::size_t limit) = 0;
+  /// Where a row of that tenant stands; nullopt: it has none of that hash.
+  virtual Result<std::optional<std::int64_t>> audit_seq(const std::string& tenant,
+                                                        const std::string& hash) = 0;
+  /// Removes the rows before the first one that is not older than `before`, at most 5,000 a call.
+  /// What is left still proves itself: the last removed row's hash is kept as the anchor.
+  virtual Result<std::int64_t> prune_audit(WallTime before) = 0;
 
   virtual Status insert(const IdempotencyRow& row) = 0;
   virtual Result<std::optional<IdempotencyRow>> idempotency(const std::string& tenant,

@@ -1,3 +1,5 @@
+#include "sandboxkit/audit.h"
+
 #include "store/store.h"
 #include "tests/unit/control/house.h"
 
@@ -69,7 +71,7 @@ TEST_CASE("a bad option is refused by its name") {
   }
 }
 
-TEST_CASE("what changes something leaves its line in the audit log, and a refusal none") {
+TEST_CASE("what changes something leaves its line in the audit log") {
   House house;
   {
     const auto worker = house.worker();
@@ -110,4 +112,64 @@ TEST_CASE("the API describes itself and its health without a credential") {
   const auto document = house.call("GET", "/openapi.json", {}, "none");
   CHECK(document.status == 200);
   CHECK(document.body.text("openapi").starts_with("3."));
+}
+
+namespace {
+
+std::vector<std::string> lines_of(const Answer& answer) {
+  std::vector<std::string> lines;
+  REQUIRE(answer.status == 200);
+  for (const json::Value& line : *answer.body.find("audit")->as_array()) {
+    lines.push_back(line.text("action") + " " + line.text("outcome"));
+  }
+  return lines;
+}
+
+std::size_t count_of(const std::vector<std::string>& lines, const std::string& line) {
+  return static_cast<std::size_t>(std::ranges::count(lines, line));
+}
+
+}  // namespace
+
+TEST_CASE("an owner reads the lines of the workspace, the operator those of none, page by page") {
+  const House house;
+  const std::string rival = house.make_workspace("rival");
+  house.join_token();
+  house.call("POST", "/v1/keys", R"({"role": "member"})");
+  CHECK(lines_of(house.call("GET", "/v1/audit")) ==
+        std::vector<std::string>{"join_token.mint done", "key.mint done"});
+  CHECK(lines_of(house.call("GET", "/v1/audit", {}, rival)).empty());
+  const auto first = house.call("GET", "/v1/audit?limit=1");
+  CHECK(lines_of(first) == std::vector<std::string>{"join_token.mint done"});
+  const std::string next = first.body.text("next");
+  const auto second = house.call("GET", "/v1/audit?limit=1&after=" + next);
+  CHECK(lines_of(second) == std::vector<std::string>{"key.mint done"});
+  CHECK(second.body.find("next")->is_null());
+  CHECK(lines_of(house.call("GET", "/v1/audit", {}, house.operator_key())) ==
+        std::vector<std::string>{"workspace.create done", "workspace.create done"});
+  // Another workspace's line is no place to go on from.
+  CHECK(house.call("GET", "/v1/audit?after=" + next, {}, rival).body.text("field") == "after");
+  CHECK(house.call("GET", "/v1/audit?limit=0").body.text("field") == "limit");
+}
+
+TEST_CASE("a flood of refusals becomes two lines of the audit log") {
+  House house([](ControllerConfig& config) { config.max_sandboxes_per_workspace = 0; });
+  const auto member = house.call("POST", "/v1/keys", R"({"role": "member"})").body.text("key");
+  for (int i = 0; i < 20; ++i) {
+    CHECK(house.call("GET", "/v1/keys", {}, member).status == 403);
+    CHECK(house.call("GET", "/v1/keys", {}, "nonsense").status == 401);
+  }
+  CHECK(house.create().error() == "concurrency_limit");
+  CHECK(House::eventually([&] {
+    const auto lines = lines_of(house.call("GET", "/v1/audit"));
+    return count_of(lines, "key.list owner_required") == 1 &&
+           count_of(lines, "sandbox.create concurrency_limit") == 1;
+  }));
+  house.restart();
+  const auto lines = lines_of(house.call("GET", "/v1/audit"));
+  CHECK(count_of(lines, "key.list owner_required, 19 more within a minute") == 1);
+  CHECK(lines.size() == 4);  // And the mint of the key.
+  const auto check = verify_audit(house.folder() + "/state");
+  REQUIRE(check);
+  CHECK(check->problem == "");
 }

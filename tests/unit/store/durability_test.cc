@@ -314,7 +314,7 @@ TEST_CASE(
   auto file = open_database_file(folder.file("db"), kControllerSchema);
   REQUIRE(file);
   Connection& db = *file->writer;
-  REQUIRE(execute(db, "INSERT INTO audit VALUES (1, 0, 't', 'a', 'b', 'c', 'd', 'e')"));
+  REQUIRE(execute(db, "INSERT INTO audit VALUES (1, 0, 't', 'a', 'b', 'c', 'd', 'e', '', 'h')"));
   CHECK(reason(execute(db, "UPDATE audit SET actor = 'x'")) == "audit_append_only");
   CHECK(reason(execute(db, "DELETE FROM audit")) == "audit_append_only");
   REQUIRE(
