@@ -60,7 +60,11 @@ Result<Caller> Authenticator::authenticate(const wire::Headers& headers,
   if (text.empty()) {
     return unauthenticated("an API key is required; send it as `Authorization: Bearer sk_...`");
   }
-  return look_up(text, address);
+  auto caller = look_up(text, address);
+  if (caller) {
+    caller->trace = wire::trace_of(headers);
+  }
+  return caller;
 }
 
 Result<Caller> Authenticator::look_up(const std::string& text, const std::string& address) {

@@ -4,6 +4,7 @@
 #include "control/context.h"
 #include "policy/access.h"
 #include "wire/http.h"
+#include "wire/trace.h"
 
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@ struct Caller {
   std::string credential{};  ///< Public part.
   std::string worker{};      ///< wk: its worker. jn: the only name that may join.
   std::string address{};
+  wire::Trace trace{};  ///< Of the call: goes into audit rows, orders and events.
 };
 
 /// Turns a request's credential into a caller.

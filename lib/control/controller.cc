@@ -6,6 +6,7 @@
 #include "control/openapi.h"
 #include "control/state_dir.h"
 #include "control/sweep.h"
+#include "control/watch.h"
 #include "net/front.h"
 #include "store/credentials.h"
 
@@ -128,6 +129,7 @@ struct Controller::Impl {
     options.port = config.port;
     options.max_connections = config.max_connections;
     options.max_body_bytes = config.max_body_bytes;
+    options.http.observer = std::make_shared<control::Watch>();  // Shared with its connections.
     auto opened = net::Front::listen(
         loop, options, server,
         [this](const std::shared_ptr<io::HttpExchange>& exchange, const std::string& remote) {

@@ -247,6 +247,7 @@ class Creation {
     row.expires = now_ + order_.spec.timeout;
     store::DeliveryRow delivery{0, worker_, row.id, row.generation, "create"};
     delivery.created = delivery.not_before = now_;
+    delivery.trace = wire::to_text(order_.caller.trace);
     for (const Status& status :
          {tx_.insert(row), tx_.insert(delivery), remember_key(row.id),
           tx_.insert(audit_row(context_, order_.caller, "sandbox.create", row.id))}) {

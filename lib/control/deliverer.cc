@@ -275,10 +275,11 @@ void Deliverer::send(const std::string& worker, std::uint64_t epoch, const Order
   const milliseconds timeout = order.kind == wire::DeliveryKind::kCreate
                                    ? context_.config.create_wait + kCreateGrace
                                    : kOrderTimeout;
-  fleet_.call({worker, "POST", "/v1/deliveries", order.body, timeout},
-              [this, worker, epoch, order](const Result<WorkerAnswer>& answer) {
-                answered(worker, epoch, order, answer);
-              });
+  fleet_.call(
+      {worker, "POST", "/v1/deliveries", order.body, timeout, wire::trace_from_text(order.trace)},
+      [this, worker, epoch, order](const Result<WorkerAnswer>& answer) {
+        answered(worker, epoch, order, answer);
+      });
 }
 
 void Deliverer::forget_order(const std::string& worker, std::uint64_t epoch, std::int64_t seq) {
@@ -313,11 +314,13 @@ void Deliverer::answered(const std::string& worker, std::uint64_t epoch, const O
       judge_answer(order, answer, context_.clock.now(), context_.config.create_wait);
   const std::string failure = verdict == Verdict::kDone ? std::string() : failure_text(answer);
   if (verdict != Verdict::kDone) {
-    context_.events.tell(
-        {Severity::kWarning,
-         "order_refused",
-         failure,
-         {{"worker", worker}, {"sandbox", order.sandbox}, {"kind", wire::name_of(order.kind)}}});
+    Event event{
+        Severity::kWarning,
+        "order_refused",
+        failure,
+        {{"worker", worker}, {"sandbox", order.sandbox}, {"kind", wire::name_of(order.kind)}}};
+    wire::add_trace(event.fields, wire::trace_from_text(order.trace));
+    context_.events.tell(event);
   }
   on_pool([this, worker, epoch, order, verdict,
            failure] { settle(worker, epoch, order, verdict, failure); },

@@ -18,6 +18,7 @@ class ShortCall : public std::enable_shared_from_this<ShortCall> {
     if (request.has_body) {
       request.headers.add("Content-Type", "application/json");
     }
+    wire::add_trace(request.headers, call.trace);
     net::TunnelHandlers handlers;
     handlers.on_head = [self](int status, const wire::Headers&) { self->answer_.status = status; };
     handlers.on_data = [self](std::string_view bytes) { self->take(bytes); };

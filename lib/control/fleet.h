@@ -2,6 +2,7 @@
 
 #include "control/context.h"
 #include "net/tunnel.h"
+#include "wire/trace.h"
 
 #include <chrono>
 #include <cstddef>
@@ -56,6 +57,7 @@ class Fleet {
     std::string path;
     std::string body{};
     std::chrono::milliseconds timeout{10'000};
+    wire::Trace trace{};  ///< Of the call that asks; the worker's events name it.
   };
   using Done = std::function<void(Result<WorkerAnswer>)>;
   /// One short exchange with a worker. `done` comes once, on the loop's thread.

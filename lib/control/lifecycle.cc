@@ -1,5 +1,6 @@
 #include "control/lifecycle.h"
 
+#include "control/outbox.h"
 #include "control/rows.h"
 
 #include <algorithm>
@@ -72,9 +73,11 @@ Result<Rows> rows_of_worker(store::Tx& tx, const std::string& worker) {
   return rows;
 }
 
-Status queue_removal(store::Tx& tx, const store::SandboxRow& row, WallTime now) {
+Status queue_removal(store::Tx& tx, const store::SandboxRow& row, WallTime now,
+                     const std::string& trace) {
   store::DeliveryRow remove{0, row.worker, row.id, row.generation, "remove"};
   remove.created = remove.not_before = now;
+  remove.trace = trace;
   return tx.insert(remove);
 }
 
@@ -95,8 +98,29 @@ Status align_expiry(store::Tx& tx, const store::SandboxRow& row, const SandboxRe
   return tx.insert(renew);
 }
 
+/// By sandbox: who asked for what is queued.
+Result<std::map<std::string, std::string>> queued_traces(store::Tx& tx, const std::string& worker) {
+  auto queued = tx.due_deliveries(worker, WallTime::max(), kMaxDue);
+  if (!queued) {
+    return queued.error();
+  }
+  std::map<std::string, std::string> traces;
+  for (store::DeliveryRow& row : *queued) {
+    traces[row.sandbox] = std::move(row.trace);
+  }
+  return traces;
+}
+
 /// A removal that was given up, or that the worker forgot with us, starts anew.
-Status requeue_removals(store::Tx& tx, const Rows& rows, WallTime now) {
+Status requeue_removals(store::Tx& tx, const std::string& worker, const Rows& rows, WallTime now) {
+  const auto stops = [](const auto& each) { return each.second.state == "stopping"; };
+  if (std::ranges::none_of(rows, stops)) {
+    return {};
+  }
+  const auto traces = queued_traces(tx, worker);
+  if (!traces) {
+    return traces.error();
+  }
   for (const auto& [id, row] : rows) {
     if (row.state != "stopping") {
       continue;
@@ -104,7 +128,9 @@ Status requeue_removals(store::Tx& tx, const Rows& rows, WallTime now) {
     if (auto dropped = tx.drop_deliveries(id); !dropped) {
       return dropped;
     }
-    if (auto queued = queue_removal(tx, row, now); !queued) {
+    const auto trace = traces->find(id);
+    const std::string text = trace == traces->end() ? std::string() : trace->second;
+    if (auto queued = queue_removal(tx, row, now, text); !queued) {
       return queued;
     }
   }
@@ -132,7 +158,7 @@ Status settle_reported(store::Tx& tx, const SandboxReport& report,
 }  // namespace
 
 Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::string& reason,
-                           WallTime now) {
+                           WallTime now, const wire::Trace& trace) {
   const std::string before = row.state;
   row.desired = "stopped";
   row.state = "stopping";
@@ -144,7 +170,7 @@ Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::str
   if (auto dropped = tx.drop_deliveries(row.id); !dropped) {
     return dropped.error();
   }
-  if (auto queued = queue_removal(tx, row, now); !queued) {
+  if (auto queued = queue_removal(tx, row, now, wire::to_text(trace)); !queued) {
     return queued.error();
   }
   return true;
@@ -222,7 +248,7 @@ Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
     outcome.changed.push_back(found->second);
   }
   outcome.doubtful = false;
-  if (auto queued = requeue_removals(tx, *rows, now); !queued) {
+  if (auto queued = requeue_removals(tx, worker, *rows, now); !queued) {
     return queued.error();
   }
   return outcome;

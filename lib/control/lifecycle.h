@@ -2,6 +2,7 @@
 
 #include "store/store.h"
 #include "wire/messages.h"
+#include "wire/trace.h"
 
 #include <cstdint>
 #include <string>
@@ -18,9 +19,10 @@ inline constexpr const char* kCreateTimeout = "create_timeout";
 inline constexpr const char* kReasonDrained = "drained";
 
 /// Wants a sandbox gone: `stopping`, queued orders dropped (a remove supersedes a pending create),
-/// the remove queued. False when the row changed under us.
+/// the remove queued with the trace of the call that asked, if one did. False when the row changed
+/// under us.
 Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::string& reason,
-                           WallTime now);
+                           WallTime now, const wire::Trace& trace = {});
 
 /// Writes an end. False when the row changed under us.
 Result<bool> end_sandbox(store::Tx& tx, store::SandboxRow& row, const std::string& state,

@@ -4,6 +4,7 @@
 #include "control/fleet.h"
 #include "control/refusals.h"
 #include "io/socket.h"
+#include "wire/trace.h"
 
 #include <algorithm>
 #include <array>
@@ -76,6 +77,7 @@ class Proxy : public std::enable_shared_from_this<Proxy> {
     const bool has_body = raw_ || head.body.kind != wire::Framing::kNone;
     net::TunnelRequest request{raw_ ? "POST" : head.method, order.path,
                                raw_ ? wire::Headers{} : without_kept(head.headers), has_body};
+    wire::add_trace(request.headers, wire::trace_of(head.headers));
     const auto self = shared_from_this();
     exchange_->on_gone([self] { self->client_gone(); });
     auto opened = order.tunnel->open(request, handlers());

@@ -88,7 +88,7 @@ net::ApiResponse no_content() {
 
 /// An ended sandbox is deleted at once; what its worker may still hold is removed by an order that
 /// nobody waits for.
-Status delete_ended(store::Tx& tx, store::SandboxRow& row, WallTime now) {
+Status delete_ended(store::Tx& tx, store::SandboxRow& row, const Caller& caller, WallTime now) {
   const std::string before = row.state;
   row.desired = "stopped";
   row.state = "deleted";
@@ -101,6 +101,7 @@ Status delete_ended(store::Tx& tx, store::SandboxRow& row, WallTime now) {
   }
   store::DeliveryRow remove{0, row.worker, row.id, row.generation, "remove"};
   remove.created = remove.not_before = now;
+  remove.trace = wire::to_text(caller.trace);
   return tx.insert(remove);
 }
 
@@ -121,9 +122,9 @@ Status write_delete(Services& services, const Caller& caller, store::SandboxRow&
       return noted;
     }
     if (is_ended(row.state)) {
-      return delete_ended(tx, row, now);
+      return delete_ended(tx, row, caller, now);
     }
-    const auto begun = begin_removal(tx, row, "deleted by " + caller.credential, now);
+    const auto begun = begin_removal(tx, row, "deleted by " + caller.credential, now, caller.trace);
     return begun ? Status{} : Status(begun.error());
   });
 }
@@ -201,6 +202,7 @@ Status write_renewal(Services& services, const Caller& caller, WallTime expires,
     }
     store::DeliveryRow renew{0, row.worker, row.id, row.generation, "renew"};
     renew.created = renew.not_before = services.context.clock.now();
+    renew.trace = wire::to_text(caller.trace);
     return tx.insert(renew);
   });
 }
@@ -265,7 +267,7 @@ void report(Services& services, const Caller& caller, const net::ApiRequest& req
   }
   const std::string path =
       "/v1/sandboxes/" + row->id + "/" + std::to_string(row->generation) + "/" + what;
-  services.fleet.call({row->worker, "GET", path, {}, kReportWait},
+  services.fleet.call({row->worker, "GET", path, {}, kReportWait, caller.trace},
                       [answer, read](Result<WorkerAnswer> told) {
                         if (!told || told->status != 200) {
                           return answer(refuse(worker_unreachable()));

@@ -61,10 +61,12 @@ void respond_json(HttpExchange& exchange, int status, const std::string& json) {
   exchange.respond(status, std::move(headers), json);
 }
 
-std::string error_answer(int status, std::string_view error, std::string_view message) {
+std::string error_answer(int status, std::string_view error, std::string_view message,
+                         const wire::Headers& fields) {
   const std::string body = error_body(status, error, message);
   wire::ResponseHead head;
   head.status = status;
+  head.headers = fields;
   head.headers.add("Content-Type", "application/json");
   head.headers.add("Content-Length", std::to_string(body.size()));
   head.headers.add("Connection", "close");

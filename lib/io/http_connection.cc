@@ -125,13 +125,20 @@ bool ServerConnection::take_head() {
   }
   input_.erase(0, size);
   loop_.cancel(timer_);
-  exchange_ = std::make_shared<ServerExchange>(*this, std::move(*head));
+  wire::Headers fields = options_.observer ? options_.observer->on_request(*head) : wire::Headers{};
+  exchange_ = std::make_shared<ServerExchange>(*this, std::move(*head), std::move(fields));
   handler_(exchange_);
   return true;
 }
 
 void ServerConnection::refuse(int status, std::string_view error, std::string_view message) {
-  socket_->write(error_answer(status, error, message));
+  wire::RequestHead unread;
+  wire::Headers fields;
+  if (options_.observer) {
+    fields = options_.observer->on_request(unread);
+    options_.observer->on_answer(unread, status, {});
+  }
+  socket_->write(error_answer(status, error, message, fields));
   end_in_order();
 }
 

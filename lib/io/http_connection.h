@@ -4,6 +4,7 @@
 #include "io/socket.h"
 #include "wire/http.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,7 +20,8 @@ class ServerConnection;
 /// detached: every call is then without effect.
 class ServerExchange final : public HttpExchange {
  public:
-  ServerExchange(ServerConnection& connection, wire::RequestHead head);
+  /// `fields` go into every answer.
+  ServerExchange(ServerConnection& connection, wire::RequestHead head, wire::Headers fields);
 
   const wire::RequestHead& request() const override { return head_; }
   void read_body(std::function<void(std::string_view)> on_data,
@@ -57,6 +59,7 @@ class ServerExchange final : public HttpExchange {
     std::function<void()> on_gone;
   };
   wire::ResponseHead answer_head(int status, wire::Headers headers);
+  void tell_observer(int status) const;
   void send_continue();
   /// Throws away what came of a body that the handler did not ask for; true when that was all.
   bool discard_buffered_body();
@@ -66,6 +69,8 @@ class ServerExchange final : public HttpExchange {
 
   ServerConnection* connection_;
   const wire::RequestHead head_;
+  const wire::Headers fields_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   wire::BodyDecoder decoder_;
   // Shared, because a callback may end the exchange while it runs.
   std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
@@ -135,6 +140,7 @@ class ServerConnection final : public std::enable_shared_from_this<ServerConnect
 };
 
 /// A whole error answer with `Connection: close`, as bytes.
-std::string error_answer(int status, std::string_view error, std::string_view message);
+std::string error_answer(int status, std::string_view error, std::string_view message,
+                         const wire::Headers& fields);
 
 }  // namespace sandboxkit::io

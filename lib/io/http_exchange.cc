@@ -20,8 +20,20 @@ bool is_safe_field(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-ServerExchange::ServerExchange(ServerConnection& connection, wire::RequestHead head)
-    : connection_(&connection), head_(std::move(head)), decoder_(head_.body) {}
+ServerExchange::ServerExchange(ServerConnection& connection, wire::RequestHead head,
+                               wire::Headers fields)
+    : connection_(&connection),
+      head_(std::move(head)),
+      fields_(std::move(fields)),
+      decoder_(head_.body) {}
+
+void ServerExchange::tell_observer(int status) const {
+  if (const auto& observer = connection_->options().observer) {
+    const auto taken = std::chrono::steady_clock::now() - begun_;
+    observer->on_answer(head_, status,
+                        std::chrono::duration_cast<std::chrono::microseconds>(taken));
+  }
+}
 
 std::function<void()> ServerExchange::detach() {
   connection_ = nullptr;
@@ -93,7 +105,8 @@ void ServerExchange::broken_body(const Error& error) {
   if (answered_) {
     return connection.client_gone();
   }
-  connection.socket().write(error_answer(400, reason_of(error), error.message));
+  tell_observer(400);
+  connection.socket().write(error_answer(400, reason_of(error), error.message, fields_));
   const auto gone = detach();
   connection.exchange_finished(false);
   if (gone) {
@@ -137,6 +150,7 @@ void ServerExchange::body_timed_out() {
 
 wire::ResponseHead ServerExchange::answer_head(int status, wire::Headers headers) {
   answered_ = true;
+  tell_observer(status);
   const bool close_asked = headers.has_token("Connection", "close");
   wire::ResponseHead head;
   head.status = status;
@@ -144,9 +158,12 @@ wire::ResponseHead ServerExchange::answer_head(int status, wire::Headers headers
     const bool ours = equal_ignoring_case(name, "Connection") ||
                       equal_ignoring_case(name, "Keep-Alive") ||
                       equal_ignoring_case(name, "Transfer-Encoding");
-    if (!ours && is_safe_field(name, value)) {
+    if (!ours && fields_.find(name) == nullptr && is_safe_field(name, value)) {
       head.headers.add(name, value);
     }
+  }
+  for (const auto& [name, value] : fields_.fields()) {
+    head.headers.add(name, value);
   }
   const bool never_a_body = status == 204 || status == 304 || status < 200;
   bodiless_ = never_a_body || head_.method == "HEAD";
@@ -278,7 +295,12 @@ std::shared_ptr<Socket> ServerExchange::upgrade(const wire::ResponseHead& head,
     return nullptr;
   }
   answered_ = true;
-  connection_->socket().write(wire::serialize(head));
+  tell_observer(head.status);
+  wire::ResponseHead whole = head;
+  for (const auto& [name, value] : fields_.fields()) {
+    whole.headers.set(name, value);
+  }
+  connection_->socket().write(wire::serialize(whole));
   return connection_->hand_over(early);
 }
 

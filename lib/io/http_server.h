@@ -13,6 +13,19 @@
 
 namespace sandboxkit::io {
 
+/// Sees every request of a server and its answer, on the loop's thread.
+class HttpObserver {
+ public:
+  virtual ~HttpObserver() = default;
+  /// Before the handler: may set fields of the head. Returns the fields that every answer to it
+  /// carries, whatever the handler says. A request that cannot be read comes as an empty head.
+  virtual wire::Headers on_request(wire::RequestHead& head) = 0;
+  /// The answer begins, `taken` after the request's head was whole. Not called when the client was
+  /// gone before.
+  virtual void on_answer(const wire::RequestHead& head, int status,
+                         std::chrono::microseconds taken) = 0;
+};
+
 struct HttpServerOptions {
   wire::HeadLimits head{};
   /// A head that is not whole after this long ends the connection (408).
@@ -21,6 +34,7 @@ struct HttpServerOptions {
   EventLoop::Duration idle_timeout{75'000};
   /// `collect_body` waits this long for the whole body (408). Streamed bodies have no limit here.
   EventLoop::Duration body_timeout{60'000};
+  std::shared_ptr<HttpObserver> observer{};  // Shared with the connections, which live on.
 };
 
 /// One request and its answer, on the loop's thread. Kept alive by the connection until the answer

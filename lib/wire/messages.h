@@ -6,6 +6,7 @@
 #include "sandboxkit/sandbox_spec.h"
 
 #include "json/value.h"
+#include "wire/trace.h"
 
 #include <chrono>
 #include <cstddef>
@@ -69,6 +70,7 @@ struct Delivery {
   WallTime expires_at{};              ///< create and renew.
   std::string policy_hash{};          ///< create; empty for an unwalled sandbox.
   std::optional<SandboxSpec> spec{};  ///< create.
+  Trace trace{};                      ///< Not in the message: the request's fields carry it.
 };
 
 json::Value to_json(const Delivery& delivery);

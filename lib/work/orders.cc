@@ -46,8 +46,10 @@ Orders::Orders(OrdersConfig config, io::EventLoop& loop, Driver& driver, Ledger&
       events_(events) {}
 
 void Orders::tell(Severity severity, const char* name, const std::string& sandbox,
-                  const std::string& message) {
-  events_.tell(Event{severity, name, message, {{"sandbox", sandbox}}});
+                  const std::string& message, const wire::Trace& trace) {
+  Event event{severity, name, message, {{"sandbox", sandbox}}};
+  wire::add_trace(event.fields, trace);
+  events_.tell(event);
 }
 
 void Orders::ended(const std::string& sandbox) {
@@ -70,7 +72,8 @@ Status Orders::check_tenant(const wire::Delivery& delivery) const {
 void Orders::deliver(const wire::Delivery& delivery, std::function<void(JobResult)> done) {
   name_orphan(delivery.sandbox.str());
   if (auto allowed = check_tenant(delivery); !allowed) {
-    tell(Severity::kWarning, "order_refused", delivery.sandbox.str(), allowed.error().message);
+    tell(Severity::kWarning, "order_refused", delivery.sandbox.str(), allowed.error().message,
+         delivery.trace);
     return done(allowed.error());
   }
   Job job;
@@ -104,7 +107,7 @@ std::optional<JobResult> Orders::settle_before_create(const wire::Delivery& deli
                                   : JobResult(not_running(row->reason));
   }
   if (row && row->generation < delivery.generation && row->state != kEnded) {
-    if (auto gone = end(*row, "replaced by a newer generation"); !gone) {
+    if (auto gone = end(*row, "replaced by a newer generation", delivery.trace); !gone) {
       return gone;
     }
   }
@@ -140,7 +143,7 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
   if (auto made = driver_.create(order_of(delivery), stop); !made) {
     const bool older = before && before->generation < delivery.generation;
     const Status undone = older ? ledger_.put(*before) : ledger_.erase(id);
-    tell(Severity::kWarning, "create_failed", id, made.error().message);
+    tell(Severity::kWarning, "create_failed", id, made.error().message, delivery.trace);
     return undone ? made.error() : undone.error();
   }
   row.state = kRunning;
@@ -150,7 +153,7 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
     [[maybe_unused]] const Status removed = driver_.remove(delivery.sandbox);
     return written.error();
   }
-  tell(Severity::kInfo, "sandbox_started", id, "");
+  tell(Severity::kInfo, "sandbox_started", id, "", delivery.trace);
   return SandboxState::kRunning;
 }
 
@@ -170,7 +173,7 @@ JobResult Orders::remove(const wire::Delivery& delivery) {
     row = store::JournalRow{id, delivery.tenant.str(), delivery.generation, kRemoving};
   }
   row->generation = delivery.generation;
-  return end(std::move(*row), kReasonRemoved);
+  return end(std::move(*row), kReasonRemoved, delivery.trace);
 }
 
 JobResult Orders::renew(const wire::Delivery& delivery) {
@@ -192,7 +195,7 @@ JobResult Orders::renew(const wire::Delivery& delivery) {
   return SandboxState::kRunning;
 }
 
-JobResult Orders::end(store::JournalRow row, const std::string& reason) {
+JobResult Orders::end(store::JournalRow row, const std::string& reason, const wire::Trace& trace) {
   row.state = kRemoving;
   row.reason = reason;
   row.updated = clock_.now();
@@ -205,7 +208,7 @@ JobResult Orders::end(store::JournalRow row, const std::string& reason) {
     return id.error();
   }
   if (auto removed = driver_.remove(*id); !removed) {
-    tell(Severity::kWarning, "remove_failed", row.sandbox, removed.error().message);
+    tell(Severity::kWarning, "remove_failed", row.sandbox, removed.error().message, trace);
     return removed.error();
   }
   row.state = kEnded;
@@ -213,7 +216,7 @@ JobResult Orders::end(store::JournalRow row, const std::string& reason) {
   if (auto written = ledger_.put(row); !written) {
     return written.error();
   }
-  tell(Severity::kInfo, "sandbox_ended", row.sandbox, reason);
+  tell(Severity::kInfo, "sandbox_ended", row.sandbox, reason, trace);
   ended(row.sandbox);
   return SandboxState::kStopped;
 }

@@ -82,7 +82,7 @@ class Orders {
   JobResult remove(const wire::Delivery& delivery);
   JobResult renew(const wire::Delivery& delivery);
   /// Removes what there is of the row's sandbox and notes how it ended.
-  JobResult end(store::JournalRow row, const std::string& reason);
+  JobResult end(store::JournalRow row, const std::string& reason, const wire::Trace& trace = {});
   JobResult end_if_same(const store::JournalRow& row, const std::string& reason);
   void add_end(const store::JournalRow& row, const std::string& reason);
   void compare(const std::vector<SandboxReport>& reports, WallTime listed_from);
@@ -94,7 +94,7 @@ class Orders {
   void purge();
   Status adopt_row(store::JournalRow row, const SandboxReport* report);
   void tell(Severity severity, const char* name, const std::string& sandbox,
-            const std::string& message);
+            const std::string& message, const wire::Trace& trace = {});
   void ended(const std::string& sandbox);
   static SandboxState state_of(const store::JournalRow& row);
 

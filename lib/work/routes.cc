@@ -56,6 +56,7 @@ void Routes::deliver(const Exchange& exchange) {
     if (!delivery) {
       return respond_error(*exchange, delivery.error());
     }
+    delivery->trace = wire::trace_of(exchange->request().headers);
     orders_.deliver(*delivery, [exchange](const JobResult& result) {
       if (!result) {
         return respond_error(*exchange, result.error());

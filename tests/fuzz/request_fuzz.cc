@@ -1,5 +1,6 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "wire/http.h"
+#include "wire/trace.h"
 
 #include <algorithm>
 #include <optional>
@@ -61,6 +62,19 @@ void check_body(wire::BodyFraming framing, std::string_view body, std::size_t st
   PROMISE(back && back->whole && back->payload == whole->payload, "chunks read back");
 }
 
+/// Whatever a caller sent, one valid id of each kind goes on.
+void check_trace(wire::Headers headers) {
+  const wire::Trace sent = wire::trace_of(headers);
+  const wire::Trace trace = wire::admit_trace(headers, {});
+  PROMISE(wire::is_request_id(trace.request_id) && wire::is_traceparent(trace.traceparent),
+          "ids are valid");
+  PROMISE(sent.request_id.empty() || sent.request_id == trace.request_id, "a valid id is kept");
+  PROMISE(headers.count(wire::kRequestIdField) == 1 && headers.count(wire::kTraceparentField) == 1,
+          "each field stands once");
+  PROMISE(wire::trace_of(headers) == trace, "and says what was decided");
+  PROMISE(wire::trace_from_text(wire::to_text(trace)) == trace, "a row's text reads back");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -89,6 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PROMISE(back->body.kind == head->body.kind && back->body.length == head->body.length,
           "with the same body");
   PROMISE(back->keep_alive == head->keep_alive, "and the same end");
+  check_trace(head->headers);
   check_target(head->target);
   check_body(head->body, input.rest().substr(end), step);
   return 0;

@@ -173,6 +173,10 @@ std::vector<std::string> FakeWorker::orders() const {
   return locked([&] { return orders_; });
 }
 
+std::vector<wire::Trace> FakeWorker::traces() const {
+  return locked([&] { return traces_; });
+}
+
 std::size_t FakeWorker::held() const {
   return locked([&] { return held_.size(); });
 }
@@ -253,6 +257,7 @@ void FakeWorker::take(const Exchange& exchange) {
 
 void FakeWorker::take_order(const Exchange& exchange, const wire::Delivery& delivery) {
   const bool held = locked([&] {
+    traces_.push_back(wire::trace_of(exchange->request().headers));
     orders_.push_back(std::string(wire::name_of(delivery.kind)) + " " + delivery.sandbox.str());
     if (!holding_.contains(delivery.kind)) {
       return false;

@@ -64,6 +64,8 @@ class FakeWorker {
   bool holds(const std::string& id) const;
   /// Orders that came, as `kind sandbox`.
   std::vector<std::string> orders() const;
+  /// The trace of each of them.
+  std::vector<wire::Trace> traces() const;
   std::size_t held() const;
   std::size_t gone_streams() const;  ///< Streams that the controller reset.
   std::size_t inventories() const;   ///< How often it was asked for its inventory.
@@ -105,6 +107,7 @@ class FakeWorker {
   mutable std::condition_variable changed_;
   std::map<std::string, Sandbox> sandboxes_;
   std::vector<std::string> orders_;
+  std::vector<wire::Trace> traces_;
   std::vector<std::string> guest_calls_;
   std::vector<Held> held_;
   std::set<wire::DeliveryKind> holding_;

@@ -62,6 +62,70 @@ struct Served {
 
 std::string get(const std::string& path) { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"; }
 
+/// Notes what it sees, and marks what passes.
+struct Notes final : HttpObserver {
+  std::vector<std::string> seen;
+  wire::Headers on_request(wire::RequestHead& head) override {
+    seen.push_back("request " + head.target);
+    head.headers.set("X-Seen", "yes");
+    wire::Headers fields;
+    fields.add("X-Mark", std::to_string(seen.size()));
+    return fields;
+  }
+  void on_answer(const wire::RequestHead& head, int status, std::chrono::microseconds) override {
+    seen.push_back("answer " + head.target + " " + std::to_string(status));
+  }
+};
+
+TEST_CASE("an observer sees each request and its answer, and its fields win over the handler's") {
+  Served s;
+  const auto notes = std::make_shared<Notes>();
+  s.options.observer = notes;
+  std::string seen;
+  s.serve([&](const Exchange& exchange) {
+    seen = *exchange->request().headers.find("X-Seen");
+    wire::Headers headers;
+    headers.add("x-mark", "forged");
+    exchange->respond(204, headers, "");
+  });
+  s.client->socket->write(get("/1"));
+  REQUIRE(s.until([&] { return s.client->count("\r\n\r\n") == 1; }));
+  CHECK(seen == "yes");
+  CHECK(s.client->count("X-Mark: 1\r\n") == 1);
+  CHECK(s.client->count("forged") == 0);
+  s.client->socket->write("no head\r\n\r\n");
+  REQUIRE(s.until([&] { return s.client->gone(); }));
+  CHECK(s.client->count("X-Mark: 3\r\n") == 1);
+  CHECK(notes->seen ==
+        std::vector<std::string>{"request /1", "answer /1 204", "request ", "answer  400"});
+}
+
+TEST_CASE("the fields of an observer go into upgrades and into refusals of a broken body") {
+  Served s;
+  s.options.observer = std::make_shared<Notes>();
+  SUBCASE("upgrade") {
+    std::shared_ptr<Socket> raw;
+    s.serve([&](const Exchange& exchange) {
+      wire::ResponseHead head;
+      head.status = 101;
+      std::string early;
+      raw = exchange->upgrade(head, early);
+    });
+    s.client->socket->write(get("/up"));
+    REQUIRE(s.until([&] { return s.client->count("\r\n\r\n") == 1; }));
+    CHECK(s.client->got.starts_with("HTTP/1.1 101 "));
+    raw->close();
+  }
+  SUBCASE("broken body") {
+    s.serve([](const Exchange& exchange) { exchange->collect_body(100, [](const auto&) {}); });
+    s.client->socket->write(
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    REQUIRE(s.until([&] { return s.client->gone(); }));
+    CHECK(s.client->got.starts_with("HTTP/1.1 400 "));
+  }
+  CHECK(s.client->count("X-Mark: 1\r\n") == 1);
+}
+
 TEST_CASE("pipelined requests are answered one after the other, in order") {
   Served s;
   std::vector<Exchange> waiting;

@@ -88,6 +88,31 @@ TEST_CASE("a delivery is read strictly and answered with the state") {
   CHECK(bad->status == 400);
 }
 
+TEST_CASE("what a worker tells about an order names the call that ordered it") {
+  World w;
+  const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  for (const auto kind : {wire::DeliveryKind::kCreate, wire::DeliveryKind::kRemove}) {
+    const auto exchange = std::make_shared<FakeExchange>("POST", "/v1/deliveries", true);
+    exchange->edit().headers.add("x-request-id", "job-7");
+    exchange->edit().headers.add("traceparent", parent);
+    w.exchanges.push_back(exchange);
+    w.bench.routes.serve(exchange);
+    exchange->send(json::dump(wire::to_json(order(kind, "i2", 1, w.clock))));
+    exchange->send_end();
+    REQUIRE(w.bench.until([&] { return exchange->over(); }));
+    CHECK(exchange->status == 200);
+  }
+  const auto told = w.bench.events.told();
+  REQUIRE(told.size() == 3);  // The first is of the world's own sandbox.
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  CHECK(told[0].fields == Fields{{"sandbox", "i1"}});
+  const Fields expected{{"sandbox", "i2"}, {"request", "job-7"}, {"trace", parent}};
+  CHECK(told[1].name == "sandbox_started");
+  CHECK(told[1].fields == expected);
+  CHECK(told[2].name == "sandbox_ended");
+  CHECK(told[2].fields == expected);
+}
+
 TEST_CASE("routes that are not there, and sandboxes that are not, are refused by name") {
   struct Row {
     const char* method;

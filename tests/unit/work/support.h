@@ -72,9 +72,21 @@ class FakeClock final : public Clock {
   std::atomic<std::int64_t> now_ms{1'000'000'000};
 };
 
+/// Keeps what was told. Thread-safety: any thread.
 class Quiet final : public EventSink {
  public:
-  void tell(const Event&) override {}
+  void tell(const Event& event) override {
+    const std::lock_guard lock(mutex_);
+    told_.push_back(event);
+  }
+  std::vector<Event> told() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Event> told_;
 };
 
 /// The worker without a network: orders, lanes, proxy and routes over a fake driver. Destroying it
