@@ -212,6 +212,7 @@ class SANDBOXKIT_API Scheduler {
   /// `usable`: exactly the workers that the request's tenant may use.
   Decision schedule_among(const PlacementRequest& request,
                           std::span<const WorkerView* const> usable, std::uint64_t seed) const;
+  static Placement placement_of(std::vector<Score> scores);
 
   PlacementPolicy policy_;
 };

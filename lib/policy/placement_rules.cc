@@ -1,22 +1,44 @@
 #include "policy/placement_rules.h"
 
-#include <algorithm>
-#include <functional>
+#include <iterator>
+#include <limits>
 #include <utility>
-#include <vector>
 
 namespace sandboxkit::policy {
 namespace {
 
-/// Sums of decimal fractions (0.1 + 0.2) must not cost the last core.
-constexpr double kRoundingSlack = 1e-9;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr const char* kEgressCapability = "egress";
+Room::Gate gate_of(const WorkerView& worker) {
+  if (worker.state != WorkerState::kReady) {
+    return Room::Gate::kState;
+  }
+  if (worker.sandboxes >= worker.max_sandboxes) {
+    return Room::Gate::kSandboxCap;
+  }
+  return worker.starting >= worker.max_starting ? Room::Gate::kStartSlots : Room::Gate::kOpen;
+}
 
-bool has_capabilities(const WorkerView& worker, const PlacementRequest& request) {
-  return (!request.needs_egress_wall || worker.capabilities.contains(kEgressCapability)) &&
-         std::includes(worker.capabilities.begin(), worker.capabilities.end(),
-                       request.capabilities.begin(), request.capabilities.end());
+}  // namespace
+
+PlacementPolicy policy_for(const PlacementPolicy& policy, const PlacementRequest& request) {
+  PlacementPolicy own = policy;
+  own.strategy = request.strategy.value_or(policy.strategy);
+  return own;
+}
+
+Traits traits_of(const WorkerView& worker) {
+  return {worker.capabilities, worker.runtimes, worker.arch, worker.taints};
+}
+
+Room room_of(const PlacementPolicy& policy, const WorkerView& worker) {
+  // A NaN has no order: it becomes what nothing fits into, which bounds of many workers can hold.
+  const double cpu_limit = worker.cpu_cores * policy.cpu_overcommit;
+  return {.cpu_limit = is_nan(cpu_limit) ? -kInfinity : cpu_limit,
+          .used_cpu = is_nan(worker.used_cpu_cores) ? kInfinity : worker.used_cpu_cores,
+          .memory_limit = static_cast<double>(worker.memory_mb) * policy.memory_overcommit,
+          .used_memory = static_cast<double>(worker.used_memory_mb),
+          .gate = gate_of(worker)};
 }
 
 bool has_labels(const WorkerView& worker, const PlacementRequest& request) {
@@ -26,157 +48,111 @@ bool has_labels(const WorkerView& worker, const PlacementRequest& request) {
   });
 }
 
-bool tolerates(const PlacementRequest& request, const WorkerView& worker) {
-  return std::includes(request.tolerations.begin(), request.tolerations.end(),
-                       worker.taints.begin(), worker.taints.end());
-}
-
-/// One thing that a request asks for and how to see whether a worker offers it.
-struct Need {
-  std::string name;
-  std::function<bool(const WorkerView&)> offered_by;
-};
-
-std::vector<Need> needs_of(const PlacementRequest& request) {
-  std::vector<Need> needs;
-  const auto need_capability = [&](const std::string& name) {
-    needs.push_back({name, [name](const WorkerView& w) { return w.capabilities.contains(name); }});
-  };
-  if (request.needs_egress_wall) {
-    need_capability(kEgressCapability);
-  }
-  std::ranges::for_each(request.capabilities, need_capability);
-  if (!request.runtime.empty()) {
-    needs.push_back({"runtime:" + request.runtime,
-                     [&](const WorkerView& w) { return w.runtimes.contains(request.runtime); }});
-  }
-  if (!request.arch.empty()) {
-    needs.push_back(
-        {"arch:" + request.arch, [&](const WorkerView& w) { return w.arch == request.arch; }});
-  }
-  for (const auto& label : request.labels) {
-    needs.push_back({"label:" + label.first + "=" + label.second, [&label](const WorkerView& w) {
-                       const auto found = w.labels.find(label.first);
-                       return found != w.labels.end() && found->second == label.second;
-                     }});
-  }
-  return needs;
-}
-
-/// The first need that none of the workers offers, or "".
-std::string missing_everywhere(const Rules& rules, const PlacementRequest& request,
-                               std::span<const WorkerView* const> usable) {
-  const auto nobody = [&](const auto& offers) {
-    return std::ranges::none_of(usable, [&](const WorkerView* w) { return offers(*w); });
-  };
-  for (const Need& need : needs_of(request)) {
-    if (nobody(need.offered_by)) {
-      return need.name;
-    }
-  }
-  if (usable.empty()) {
-    return {};
-  }
-  for (const std::string& taint : usable.front()->taints) {
-    if (!request.tolerations.contains(taint) &&
-        nobody([&](const WorkerView& w) { return !w.taints.contains(taint); })) {
-      return std::string(kTolerationPrefix) + taint;
-    }
-  }
-  if (nobody([&](const WorkerView& w) {
-        return request.cpu_cores <= rules.cpu_limit(w) + kRoundingSlack;
-      })) {
-    return "cpu_cores";
-  }
-  if (nobody([&](const WorkerView& w) {
-        return static_cast<double>(request.memory_mb) <= rules.memory_limit(w) + kRoundingSlack;
-      })) {
-    return "memory_mb";
-  }
-  return {};
-}
-
-}  // namespace
-
-Rules::Rules(const PlacementPolicy& policy, const PlacementRequest& request)
-    : cpu_overcommit(policy.cpu_overcommit),
-      memory_overcommit(policy.memory_overcommit),
-      strategy(request.strategy.value_or(policy.strategy)),
-      candidates(policy.candidates),
-      retry_after(policy.retry_after) {}
-
-std::optional<Filter> Rules::lasting_refusal(const WorkerView& worker,
-                                             const PlacementRequest& request) const {
+std::optional<Filter> first_refusal(const PlacementPolicy& policy, const PlacementRequest& request,
+                                    const WorkerView& worker) {
   if (!worker.scope.serves(request.tenant)) {
     return Filter::kTenant;
   }
-  if (!has_capabilities(worker, request)) {
-    return Filter::kCapability;
-  }
-  if (!request.runtime.empty() && !worker.runtimes.contains(request.runtime)) {
-    return Filter::kRuntime;
-  }
-  if (!request.arch.empty() && worker.arch != request.arch) {
-    return Filter::kArch;
-  }
-  if (!tolerates(request, worker)) {
-    return Filter::kTaint;
+  if (const auto refused_by = traits_refusal(worker, request)) {
+    return refused_by;
   }
   if (!has_labels(worker, request)) {
     return Filter::kLabels;
   }
-  // Negated, so that a NaN never fits.
-  if (!(request.cpu_cores <= cpu_limit(worker) + kRoundingSlack) ||
-      !(static_cast<double>(request.memory_mb) <= memory_limit(worker) + kRoundingSlack)) {
-    return Filter::kSize;
-  }
-  return std::nullopt;
+  return room_refusal(room_of(policy, worker), demand_of(request));
 }
 
-std::optional<Filter> Rules::first_refusal(const WorkerView& worker,
-                                           const PlacementRequest& request) const {
-  if (const auto lasting = lasting_refusal(worker, request)) {
-    return lasting;
-  }
-  if (worker.state != WorkerState::kReady) {
-    return Filter::kState;
-  }
-  if (worker.sandboxes >= worker.max_sandboxes) {
-    return Filter::kSandboxCap;
-  }
-  if (!(worker.used_cpu_cores + request.cpu_cores <= cpu_limit(worker) + kRoundingSlack)) {
-    return Filter::kCpu;
-  }
-  if (!(static_cast<double>(worker.used_memory_mb) + static_cast<double>(request.memory_mb) <=
-        memory_limit(worker) + kRoundingSlack)) {
-    return Filter::kMemory;
-  }
-  if (worker.starting >= worker.max_starting) {
-    return Filter::kStartSlots;
-  }
-  return std::nullopt;
-}
-
-double Rules::load_with(const WorkerView& worker, const PlacementRequest& request) const {
+double load_with(const PlacementPolicy& policy, const WorkerView& worker, const Demand& demand,
+                 std::int64_t more_sandboxes) {
+  const Room room = room_of(policy, worker);
   const auto share = [](double used, double limit) {
     return limit > 0 ? std::clamp(used / limit, 0.0, 1.0) : 1.0;
   };
-  return std::max(
-      {share(worker.used_cpu_cores + request.cpu_cores, cpu_limit(worker)),
-       share(static_cast<double>(worker.used_memory_mb + request.memory_mb), memory_limit(worker)),
-       share(static_cast<double>(worker.sandboxes + 1),
-             static_cast<double>(worker.max_sandboxes))});
+  return std::max({share(room.used_cpu + demand.cpu_cores, room.cpu_limit),
+                   share(room.used_memory + demand.memory_mb, room.memory_limit),
+                   share(static_cast<double>(worker.sandboxes + more_sandboxes),
+                         static_cast<double>(worker.max_sandboxes))});
 }
 
-Refusal refuse(const Rules& rules, const PlacementRequest& request,
-               std::span<const WorkerView* const> usable, std::map<Filter, std::int64_t> counts) {
-  // A worker that a later filter refused passed all the lasting ones.
-  const bool some_could = !counts.empty() && counts.rbegin()->first > Filter::kSize;
-  std::string missing = some_could ? "" : missing_everywhere(rules, request, usable);
+void Offers::note(const std::set<std::string>& capabilities, const std::set<std::string>& runtimes,
+                  const std::string& arch, const std::set<std::string>& taints) {
+  if (capabilities.contains(kEgressCapability)) {
+    capabilities_.insert(kEgressCapability);
+  }
+  std::ranges::set_intersection(request_.capabilities, capabilities,
+                                std::inserter(capabilities_, capabilities_.end()));
+  runtime_ = runtime_ || runtimes.contains(request_.runtime);
+  arch_ = arch_ || arch == request_.arch;
+  if (!any_) {
+    std::ranges::set_difference(taints, request_.tolerations,
+                                std::inserter(taints_, taints_.end()));
+  } else {
+    std::erase_if(taints_, [&](const std::string& taint) { return !taints.contains(taint); });
+  }
+  any_ = true;
+}
+
+void Offers::note_limits(double cpu_limit, double memory_limit) {
+  cpu_limit_ = std::max(cpu_limit_, cpu_limit);
+  memory_limit_ = std::max(memory_limit_, memory_limit);
+}
+
+void Offers::note_worker(const PlacementPolicy& policy, const WorkerView& worker) {
+  note_traits(worker);
+  for (const auto& [name, value] : request_.labels) {
+    const auto found = worker.labels.find(name);
+    if (found != worker.labels.end() && found->second == value) {
+      note_label(name);
+    }
+  }
+  const Room room = room_of(policy, worker);
+  note_limits(room.cpu_limit, room.memory_limit);
+}
+
+std::string Offers::missing_trait() const {
+  if (request_.needs_egress_wall && !capabilities_.contains(kEgressCapability)) {
+    return kEgressCapability;
+  }
+  for (const std::string& capability : request_.capabilities) {
+    if (!capabilities_.contains(capability)) {
+      return capability;
+    }
+  }
+  if (!request_.runtime.empty() && !runtime_) {
+    return "runtime:" + request_.runtime;
+  }
+  if (!request_.arch.empty() && !arch_) {
+    return "arch:" + request_.arch;
+  }
+  return taints_.empty() ? "" : std::string(kTolerationPrefix) + *taints_.begin();
+}
+
+std::string Offers::missing() const {
+  if (std::string trait = missing_trait(); !trait.empty()) {
+    return trait;
+  }
+  for (const auto& [name, value] : request_.labels) {
+    if (!labels_.contains(name)) {
+      return "label:" + name + "=" + value;
+    }
+  }
+  const Demand demand = demand_of(request_);
+  if (any_ && !fits(0, demand.cpu_cores, cpu_limit_)) {
+    return "cpu_cores";
+  }
+  return any_ && !fits(0, demand.memory_mb, memory_limit_) ? "memory_mb" : "";
+}
+
+bool some_could(const FilterCounts& counts) {
+  return !counts.empty() && counts.rbegin()->first > Filter::kSize;
+}
+
+Refusal refuse(const PlacementPolicy& policy, FilterCounts counts, const Offers& offers) {
+  std::string missing = some_could(counts) ? "" : offers.missing();
   // Without any worker, a request that asks for nothing special waits for one to join; one that
   // asks for something is told what nobody offers.
-  if (some_could || (usable.empty() && missing.empty())) {
-    return Refusal{RefusalCode::kNoCapacity, std::move(counts), rules.retry_after};
+  if (some_could(counts) || (offers.empty() && missing.empty())) {
+    return Refusal{RefusalCode::kNoCapacity, std::move(counts), policy.retry_after};
   }
   return Refusal{RefusalCode::kCapabilityUnavailable, std::move(counts), std::nullopt,
                  std::move(missing)};

@@ -1,12 +1,13 @@
 #include "sandboxkit/offline.h"
 
+#include "sandboxkit/fleet_index.h"
+
 #include "base/text.h"
 #include "json/reader.h"
 #include "json/value.h"
 #include "policy/egress_check.h"
 #include "wire/fleet.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sandboxkit {
@@ -32,20 +33,17 @@ std::uint64_t seed_of(const wire::FleetDocument& fleet, const TenantId& tenant) 
 }
 
 /// Takes from the chosen worker what the sandbox will use.
-void apply(wire::FleetDocument& fleet, const PlacementRequest& request,
-           const Placement& placement) {
-  const auto chosen = std::ranges::find(fleet.workers, placement.worker(), &WorkerView::id);
-  if (chosen == fleet.workers.end()) {
-    return;
-  }
-  chosen->sandboxes += 1;
-  chosen->starting += 1;
-  chosen->used_cpu_cores += request.cpu_cores;
-  chosen->used_memory_mb += request.memory_mb;
-  const auto warm = chosen->warm.find(request.image);
-  if (warm != chosen->warm.end() && warm->second > 0) {
+void apply(FleetIndex& fleet, const PlacementRequest& request, const Placement& placement) {
+  WorkerView chosen = *fleet.find(placement.worker());
+  chosen.sandboxes += 1;
+  chosen.starting += 1;
+  chosen.used_cpu_cores += request.cpu_cores;
+  chosen.used_memory_mb += request.memory_mb;
+  const auto warm = chosen.warm.find(request.image);
+  if (warm != chosen.warm.end() && warm->second > 0) {
     warm->second -= 1;
   }
+  fleet.put(std::move(chosen));
 }
 
 std::string words_of(const policy::EgressAnswer& answer) {
@@ -68,16 +66,21 @@ Result<std::vector<OfflineDecision>> place_offline(const OfflinePlacement& place
   if (!request) {
     return in_document("create", request.error());
   }
+  std::uint64_t seed = seed_of(*fleet, request->tenant);
+  FleetIndex index(fleet->policy);
+  for (WorkerView& worker : fleet->workers) {
+    index.put(std::move(worker));
+  }
   const Scheduler scheduler(fleet->policy);
   std::vector<OfflineDecision> decisions;
   for (std::size_t i = 0; i < placement.repeat; ++i) {
-    const Decision decision =
-        scheduler.schedule(*request, fleet->workers, seed_of(*fleet, request->tenant));
+    const Decision decision = scheduler.schedule(*request, index, seed);
     const auto* placed = std::get_if<Placement>(&decision);
     decisions.push_back(OfflineDecision{placed != nullptr, json::dump(wire::to_json(decision)),
                                         explain(*request, decision)});
     if (placed != nullptr) {
-      apply(*fleet, *request, *placed);
+      apply(index, *request, *placed);
+      ++seed;  // One sandbox more on what the tenant may use.
     }
   }
   return decisions;

@@ -35,7 +35,8 @@ inline double seconds_since(Clock::time_point start) {
 /// Latencies of one kind, in microseconds.
 class Samples {
  public:
-  void add(Clock::time_point start) { microseconds_.push_back(seconds_since(start) * 1e6); }
+  void add(Clock::time_point start) { add_seconds(seconds_since(start)); }
+  void add_seconds(double seconds) { microseconds_.push_back(seconds * 1e6); }
   double percentile(double share) {
     std::sort(microseconds_.begin(), microseconds_.end());
     const auto index = share * static_cast<double>(microseconds_.size() - 1);

@@ -1,6 +1,5 @@
 #include "sandboxkit/placement.h"
 
-
 #include "tests/unit/policy/fleets.h"
 
 #include <algorithm>
