@@ -31,10 +31,10 @@ sigset_t block_stop_signals() {
 
 int main(int argc, char** argv) {
   int exit_code = EXIT_SUCCESS;
-  const auto options = sandboxkit::daemons::read_options(argc, argv, exit_code);
+  const auto options = sandboxkit::daemons::read_controller_options(argc, argv, exit_code);
   if (!options) return exit_code;
   const sigset_t signals = block_stop_signals();
-  sandboxkit::daemons::LogSink log(options->log_level);
+  sandboxkit::daemons::LogSink log(options->log_level, options->log_json);
   auto controller =
       sandboxkit::Controller::create(options->config, sandboxkit::system_clock(), log);
   if (!controller) return fail(controller.error());

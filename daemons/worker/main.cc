@@ -34,7 +34,7 @@ sigset_t block_stop_signals() {
 
 int main(int argc, char** argv) {
   int exit_code = EXIT_SUCCESS;
-  const auto options = sandboxkit::daemons::read_options(argc, argv, exit_code);
+  const auto options = sandboxkit::daemons::read_worker_options(argc, argv, exit_code);
   if (!options) return exit_code;
   sandboxkit::daemons::raise_descriptor_limit();
   const sigset_t signals = block_stop_signals();

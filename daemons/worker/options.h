@@ -4,6 +4,8 @@
 #include "sandboxkit/events.h"
 #include "sandboxkit/worker.h"
 
+#include "config/table.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,14 +15,16 @@
 namespace sandboxkit::daemons {
 
 struct WorkerOptions {
+  std::string config_file;
   WorkerConfig config;
   /// Used once; empty when the worker joined already.
   std::string join_token;
+  std::string join_token_file;
   std::string name;
   std::string driver = "docker";
   std::string engine_socket = "/var/run/docker.sock";
-  std::string guest_binary;
-  std::string egress_binary;
+  std::string guest_binary = SANDBOXKIT_HELPER_DIR "/sandboxkit-guest";
+  std::string egress_binary = SANDBOXKIT_HELPER_DIR "/sandboxkit-egress";
   std::string subnet_pool = "10.231.0.0/16";
   std::vector<std::string> dns_servers;
   std::vector<std::string> egress_hosts;
@@ -28,9 +32,12 @@ struct WorkerOptions {
   bool log_json = false;
 };
 
-/// Reads the command line and the environment. Empty when there is nothing to run: `exit_code` says
-/// how to end (help and version end well, bad options do not; the reason was printed).
-std::optional<WorkerOptions> read_options(int argc, char** argv, int& exit_code);
+/// Every option, bound to `options`, which must outlive the table. A new option is a line there.
+config::Table table_of(WorkerOptions& options);
+
+/// Reads file, flags and environment. Empty when there is nothing to run: `exit_code` says how to
+/// end (help, version and a good `--check-config` end well; the reason was printed).
+std::optional<WorkerOptions> read_worker_options(int argc, char** argv, int& exit_code);
 
 /// The driver that the options name, under the worker's identity.
 Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,

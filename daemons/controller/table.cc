@@ -1,0 +1,132 @@
+#include "config/values.h"
+#include "daemons/controller/options.h"
+#include "daemons/settings/settings.h"
+
+namespace sandboxkit::daemons {
+namespace {
+
+constexpr std::int64_t kMaxPort = 65'535;
+constexpr std::int64_t kDayMs = 86'400'000;
+
+/// `HOST:PORT` or `[HOST]:PORT`; empty on success, else what is wrong.
+std::string read_listen(std::string_view text, ControllerConfig& config) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) {
+    return "must be HOST:PORT";
+  }
+  const auto port = config::parse_integer(text.substr(colon + 1));
+  if (!port || *port < 0 || *port > kMaxPort) {
+    return "the port must be 0 to 65535";
+  }
+  std::string_view host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  config.listen_address = host;
+  config.port = static_cast<std::uint16_t>(*port);
+  return {};
+}
+
+void add_listen(config::Table& table, ControllerConfig& config) {
+  table.add(
+      {.about = {.key = "listen", .help = "address of all traffic; port 0: the kernel's choice"},
+       .range = "HOST:PORT",
+       .problem_of =
+           [](std::string_view text) {
+             ControllerConfig scratch;
+             return read_listen(text, scratch);
+           },
+       .store = [&config](const auto& values) { (void)read_listen(values.at(0), config); },
+       .stored = [&config]() -> std::vector<std::string> {
+         const std::string& host = config.listen_address;
+         const bool bare = host.find(':') == std::string::npos;
+         return {(bare ? host : "[" + host + "]") + ":" + std::to_string(config.port)};
+       }});
+}
+
+void add_limits(config::Table& table, ControllerConfig& config) {
+  table.integer(
+      {.key = "max_sandboxes_per_workspace", .help = "sandboxes that a workspace may have at once"},
+      config.max_sandboxes_per_workspace, {0, 1'000'000});
+  table.decimal({.key = "max_cpu_cores_per_workspace",
+                 .help = "cores that they may reserve together; -1: no limit"},
+                config.max_cpu_cores_per_workspace, -1, 1e6);
+  table.integer({.key = "max_memory_mb_per_workspace",
+                 .help = "memory that they may reserve together; -1: no limit"},
+                config.max_memory_mb_per_workspace, {-1, 1'000'000'000});
+  table.integer({.key = "max_connections", .help = "connections at once"}, config.max_connections,
+                {1, 1'000'000});
+  table.integer({.key = "api.threads", .help = "threads for short API calls"}, config.api_threads,
+                {1, 256});
+  table.integer({.key = "api.queue", .help = "short API calls that may wait for a thread"},
+                config.api_queue, {1, 1'000'000});
+  table.integer({.key = "api.max_body_bytes", .help = "body of a short API call"},
+                config.max_body_bytes, {1024, 64 << 20});
+  table.time<std::chrono::milliseconds>(
+      {.key = "create_wait_ms", .help = "how long a create may take to run"}, config.create_wait,
+      {1, kDayMs});
+  table.time<std::chrono::milliseconds>(
+      {.key = "unreachable_after_ms",
+       .help = "a worker without a heartbeat for this long gets no new work"},
+      config.unreachable_after, {1, kDayMs});
+  table.time<std::chrono::milliseconds>(
+      {.key = "lost_after_ms",
+       .help = "a worker without heartbeat and tunnel for this long is lost"},
+      config.lost_after, {1, kDayMs});
+  table.time<std::chrono::days>({.key = "audit_retention_days",
+                                 .help = "how long lines of the audit log are kept; -1: for ever"},
+                                config.audit_retention, {-1, 36'500});
+  table.rule({{"lost_after_ms", "unreachable_after_ms"}, [&config]() -> std::string {
+                return config.lost_after < config.unreachable_after
+                           ? "`lost_after_ms` must be at least `unreachable_after_ms`"
+                           : "";
+              }});
+}
+
+void add_placement(config::Table& table, PlacementPolicy& placement) {
+  table.decimal({.key = "placement.cpu_overcommit",
+                 .help = "cores that may be reserved, as a multiple of a worker's"},
+                placement.cpu_overcommit, 0.1, 100);
+  table.decimal({.key = "placement.memory_overcommit",
+                 .help = "memory that may be reserved, as a multiple of a worker's"},
+                placement.memory_overcommit, 0.1, 100);
+  table.choice({.key = "placement.strategy",
+                .help = "spread over the fleet, or fill one worker before the next"},
+               placement.strategy,
+               {{"spread", PlacementStrategy::kSpread}, {"pack", PlacementStrategy::kPack}});
+  table.integer({.key = "placement.candidates", .help = "workers that are compared; 0: all"},
+                placement.candidates, {0, 10'000});
+  table.time<std::chrono::seconds>({.key = "placement.retry_after_seconds",
+                                    .help = "how long a caller without room is told to wait"},
+                                   placement.retry_after, {1, 3600});
+}
+
+void add_logging(config::Table& table, ControllerOptions& options) {
+  table.choice({.key = "log.level", .help = "the least severe that is logged"}, options.log_level,
+               {{"debug", Severity::kDebug},
+                {"info", Severity::kInfo},
+                {"warning", Severity::kWarning},
+                {"error", Severity::kError}});
+  table.choice({.key = "log.format", .help = "one line an event, to standard error"},
+               options.log_json, {{"text", false}, {"json", true}});
+}
+
+}  // namespace
+
+config::Table table_of(ControllerOptions& options) {
+  config::Table table("SANDBOXKIT_CONTROLLER_");
+  add_config_option(table, options.config_file);
+  table.text({.key = "state_dir",
+              .help = "folder of the store and of operator.key; made when absent",
+              .required = true},
+             options.config.state_dir);
+  add_listen(table, options.config);
+  table.text({.key = "port_file", .help = "file that gets the port once it is known"},
+             options.port_file);
+  add_limits(table, options.config);
+  add_placement(table, options.config.placement);
+  add_logging(table, options);
+  return table;
+}
+
+}  // namespace sandboxkit::daemons

@@ -1,0 +1,97 @@
+#include "daemons/settings/settings.h"
+#include "daemons/worker/options.h"
+
+namespace sandboxkit::daemons {
+namespace {
+
+constexpr std::int64_t kDayMs = 86'400'000;
+/// The worker asks for no less.
+constexpr std::int64_t kLeastIntervalMs = 100;
+
+void add_joining(config::Table& table, WorkerOptions& options) {
+  table.text({.key = "controller", .help = "the controller: http://HOST:PORT", .required = true},
+             options.config.controller_url);
+  table.text({.key = "state_dir",
+              .help = "folder of the credential, the journal and the sandboxes' sockets; "
+                      "absolute, made when absent",
+              .required = true},
+             options.config.state_dir);
+  table.text({.key = "join_token",
+              .help = "needed once, to join the controller",
+              .variable = "SANDBOXKIT_JOIN_TOKEN",
+              .secret = true},
+             options.join_token);
+  table.text({.key = "join_token_file", .help = "file whose first line is the join token"},
+             options.join_token_file);
+  table.exclusive("join_token", "join_token_file");
+  table.text(
+      {.key = "name", .help = "the worker's name for people", .default_words = "the host's name"},
+      options.name);
+}
+
+void add_driver(config::Table& table, WorkerOptions& options) {
+  table.choice({.key = "driver", .help = "what runs the sandboxes"}, options.driver,
+               {{"docker", std::string("docker")}});
+  table.text({.key = "engine_socket", .help = "unix socket of the Docker Engine"},
+             options.engine_socket);
+  table.text({.key = "guest_binary",
+              .help = "the static sandboxkit-guest",
+              .default_words = "LIBEXECDIR/sandboxkit/sandboxkit-guest"},
+             options.guest_binary);
+  table.text({.key = "egress_binary",
+              .help = "the static sandboxkit-egress",
+              .default_words = "LIBEXECDIR/sandboxkit/sandboxkit-egress"},
+             options.egress_binary);
+  table.text({.key = "subnet_pool", .help = "block from which each walled sandbox gets a /29"},
+             options.subnet_pool);
+  table.list({.key = "dns",
+              .help = "resolver of the egress proxies, ADDRESS[:PORT]",
+              .default_words = "the engine's"},
+             options.dns_servers);
+  table.pairs({.key = "egress_hosts",
+               .help = "name with its address that the egress proxies take for granted",
+               .flag = "--egress-host"},
+              options.egress_hosts);
+}
+
+void add_limits(config::Table& table, WorkerConfig& config) {
+  table.pairs({.key = "labels", .help = "what creates can ask for", .flag = "--label"},
+              config.labels);
+  table.integer({.key = "max_sandboxes", .help = "sandboxes at once"}, config.max_sandboxes,
+                {1, 100'000});
+  table.integer({.key = "max_starting", .help = "creates at once; 0: one a core"},
+                config.max_starting, {0, 256});
+  table.time<std::chrono::milliseconds>(
+      {.key = "heartbeat_interval_ms", .help = "between two heartbeats"}, config.heartbeat_interval,
+      {kLeastIntervalMs, kDayMs});
+  table.time<std::chrono::milliseconds>(
+      {.key = "reconcile_interval_ms", .help = "between two comparisons of journal and engine"},
+      config.reconcile_interval, {kLeastIntervalMs, kDayMs});
+  table.time<std::chrono::milliseconds>(
+      {.key = "orphan_grace_ms", .help = "sandboxes that nobody explains are removed after this"},
+      config.orphan_grace, {1, kDayMs});
+}
+
+void add_logging(config::Table& table, WorkerOptions& options) {
+  table.choice({.key = "log.level", .help = "the least severe that is logged"}, options.log_level,
+               {{"debug", Severity::kDebug},
+                {"info", Severity::kInfo},
+                {"warning", Severity::kWarning},
+                {"error", Severity::kError}});
+  table.choice({.key = "log.format", .help = "one line an event, to standard error"},
+               options.log_json, {{"text", false}, {"json", true}});
+}
+
+}  // namespace
+
+config::Table table_of(WorkerOptions& options) {
+  config::Table table("SANDBOXKIT_WORKER_");
+  add_config_option(table, options.config_file);
+  add_joining(table, options);
+  add_driver(table, options);
+  add_limits(table, options.config);
+  add_logging(table, options);
+  return table;
+}
+
+}  // namespace sandboxkit::daemons
