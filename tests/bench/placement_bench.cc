@@ -60,7 +60,8 @@ WorkerView worker_of(int number, double share_full, std::mt19937& random) {
 }
 
 PlacementRequest request_of(int number, PlacementStrategy strategy) {
-  return {.tenant = *TenantId::parse(tenant_name(number % kTenants)),
+  // Every second tenant has no workers of its own.
+  return {.tenant = *TenantId::parse(tenant_name(number % (2 * kTenants))),
           .image = "base",
           .cpu_cores = 1,
           .memory_mb = 512,
