@@ -47,11 +47,11 @@ class Reader {
   }
 
   void read_section(const FileText& file, const Node& map, const std::string& section);
-  void read_member(const FileText& file, const Member& member, const std::string& section);
-  void unknown_key(const std::string& where, const Member& member, const std::string& section);
+  void read_member(const FileText& file, const Node& member, const std::string& section);
+  void unknown_key(const std::string& where, const Node& member, const std::string& section);
   void unknown_variable(const std::string& name);
   void read_scalar(const Option& option, const Node& node, const std::string& where);
-  void read_items(const Option& option, const FileText& file, const Member& member);
+  void read_items(const Option& option, const FileText& file, const Node& member);
   bool take_scalar(const Option& option, const Node& node, const std::string& where);
   void assign(const Option& option, Strength strength, const std::vector<Placed>& values);
   bool repeats_a_name(const Option& option, const std::vector<Placed>& values);
@@ -108,18 +108,18 @@ bool Reader::read_file(const FileText& file) {
 }
 
 void Reader::read_section(const FileText& file, const Node& map, const std::string& section) {
-  for (const Member& member : map.members) {
+  for (const Node& member : map.items) {
     read_member(file, member, section);
   }
 }
 
-void Reader::read_member(const FileText& file, const Member& member, const std::string& section) {
-  const std::string where = place(file, member.line);
+void Reader::read_member(const FileText& file, const Node& member, const std::string& section) {
+  const std::string where = place(file, member.key_line);
   const std::string key = section + member.key;
   const bool dotted = member.key.find('.') != std::string::npos;
   if (!dotted && table_.is_section(key)) {
-    if (member.value.kind == Node::Kind::kMap || member.value.kind == Node::Kind::kEmpty) {
-      return read_section(file, member.value, key + ".");
+    if (member.kind == Node::Kind::kMap || member.kind == Node::Kind::kEmpty) {
+      return read_section(file, member, key + ".");
     }
     return complain(where, quoted(key) + " is a section: a map of options");
   }
@@ -135,12 +135,11 @@ void Reader::read_member(const FileText& file, const Member& member, const std::
   if (option->repeatable()) {
     read_items(*option, file, member);
   } else {
-    read_scalar(*option, member.value, where);
+    read_scalar(*option, member, where);
   }
 }
 
-void Reader::unknown_key(const std::string& where, const Member& member,
-                         const std::string& section) {
+void Reader::unknown_key(const std::string& where, const Node& member, const std::string& section) {
   std::vector<std::string> known;
   for (const Option& option : table_.options()) {
     const std::string& key = option.about.key;
@@ -188,28 +187,22 @@ void Reader::read_scalar(const Option& option, const Node& node, const std::stri
   }
 }
 
-void Reader::read_items(const Option& option, const FileText& file, const Member& member) {
-  const Node& node = member.value;
-  const Node::Kind wanted = option.kind == Kind::kList ? Node::Kind::kList : Node::Kind::kMap;
-  if (node.kind != wanted) {
-    return complain(option, place(file, member.line),
+void Reader::read_items(const Option& option, const FileText& file, const Node& member) {
+  const bool is_map = option.kind == Kind::kPairs;
+  if (member.kind != (is_map ? Node::Kind::kMap : Node::Kind::kList)) {
+    return complain(option, place(file, member.key_line),
                     std::string("is not ") + name_of(option.kind));
   }
   std::vector<Placed> values;
   bool good = true;
-  for (const Node& item : node.items) {
-    const std::string where = place(file, item.line);
-    good &= take_scalar(option, item, where);
-    values.push_back({item.text, where});
-  }
-  for (const Member& pair : node.members) {
-    const std::string where = place(file, pair.line);
-    if (pair.key.find('=') != std::string::npos) {
+  for (const Node& item : member.items) {
+    const std::string where = place(file, is_map ? item.key_line : item.line);
+    if (item.key.find('=') != std::string::npos) {
       complain(option, where, "has a name with `=`");
       good = false;
     }
-    good &= take_scalar(option, pair.value, where);
-    values.push_back({pair.key + "=" + pair.value.text, where});
+    good &= take_scalar(option, item, where);
+    values.push_back({is_map ? item.key + "=" + item.text : item.text, where});
   }
   if (good) {
     assign(option, Strength::kFile, values);

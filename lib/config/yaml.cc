@@ -126,13 +126,15 @@ class Builder final : public YAML::EventHandler {
   void put_member(Open& map, Node value) {
     const Key key = std::move(*map.key);
     map.key.reset();
-    const auto same = std::ranges::find(map.node.members, key.text, &Member::key);
-    if (same == map.node.members.end()) {
-      map.node.members.push_back({key.text, key.line, std::move(value)});
+    const auto same = std::ranges::find(map.node.items, key.text, &Node::key);
+    if (same == map.node.items.end()) {
+      value.key = key.text;
+      value.key_line = key.line;
+      map.node.items.push_back(std::move(value));
     } else if (document_.problems.size() < kMaxProblems) {
       document_.problems.push_back({name_ + ":" + std::to_string(key.line),
                                     "key " + quoted(key.text) + " is given twice: first in line " +
-                                        std::to_string(same->line)});
+                                        std::to_string(same->key_line)});
     }
   }
 

@@ -9,25 +9,20 @@
 
 namespace sandboxkit::config {
 
-struct Member;
-
 /// A part of a file, with the line on which it begins.
 struct Node {
   enum class Kind : unsigned char { kEmpty, kScalar, kList, kMap };
   Kind kind = Kind::kEmpty;
   int line = 1;
+  /// Of a map's member.
+  std::string key{};
+  int key_line = 1;
   /// Of a scalar, as it stands: what `yes`, `010` or `1e3` mean is for the option to say.
   std::string text{};
   /// The scalar had quotes (or is a block), so it is text and never a number.
   bool quoted = false;
+  /// Of a list its values, of a map its members.
   std::vector<Node> items{};
-  std::vector<Member> members{};
-};
-
-struct Member {
-  std::string key;
-  int line = 1;
-  Node value;
 };
 
 struct Document {

@@ -26,14 +26,12 @@ void look_at(const config::Node& node, int lines, std::size_t depth, Seen& seen)
   ++seen.nodes;
   seen.deepest = std::max(seen.deepest, leaf ? depth : depth + 1);
   PROMISE(node.text.empty() || node.kind == config::Node::Kind::kScalar, "a scalar alone has text");
-  for (const config::Node& item : node.items) {
-    look_at(item, lines, depth + 1, seen);
-  }
   std::set<std::string> keys;
-  for (const config::Member& member : node.members) {
-    PROMISE(keys.insert(member.key).second, "a key stands in a map once");
-    PROMISE(member.line >= 1 && member.line <= lines, "a key stands on a line of the file");
-    look_at(member.value, lines, depth + 1, seen);
+  for (const config::Node& item : node.items) {
+    PROMISE(node.kind == config::Node::Kind::kList || keys.insert(item.key).second,
+            "a key stands in a map once");
+    PROMISE(item.key_line >= 1 && item.key_line <= lines, "a key stands on a line of the file");
+    look_at(item, lines, depth + 1, seen);
   }
 }
 

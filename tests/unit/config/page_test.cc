@@ -36,6 +36,7 @@ void check_block(const std::string& daemon, const std::string& table) {
   if (std::getenv("SANDBOXKIT_ACCEPT") != nullptr) {
     std::ofstream(kPage) << wanted;
   } else {
+    INFO("an option changed: run this test with SANDBOXKIT_ACCEPT=1 and commit the page");
     CHECK(page == wanted);
   }
 }

@@ -152,6 +152,18 @@ class Strength(Case):
                          "[x.test=10.0.0.2, y.test=10.0.0.3]  # env SANDBOXKIT_WORKER_EGRESS_HOSTS")
 
 
+class Page(Case):
+    def test_the_example_of_the_documentation_says_what_the_daemon_says(self):
+        page = (pathlib.Path(__file__).parents[3] / "docs/configuration.md").read_text()
+        path = self.file(page.split("```yaml\n")[1].split("```")[0])
+        shown = page.split("```console\n")[1].split("```")[0].splitlines()
+        said = self.effective(CONTROLLER, "--config", path, "--listen", "127.0.0.1:0", SANDBOXKIT_CONTROLLER_LOG_LEVEL="debug")
+        for line in shown[1:]:
+            if line != "...":
+                name, value = line.replace("/etc/sandboxkit/controller.yaml", path).split(" = ", 1)
+                self.assertEqual(said[name], value)
+
+
 class Run(Case):
     def test_a_controller_runs_from_its_file_and_logs_as_the_file_says(self):
         port_file = self.folder / "port"

@@ -149,7 +149,7 @@ TEST_CASE("what is wrong is named with its place and what would be right") {
     const char* yaml;
     const char* problem;
   };
-  for (const auto& [yaml, problem] : {
+  for (const Row& row : {
            Row{"cuont: 1\n", "f:2: unknown key `cuont`; did you mean `count`?\n"},
            Row{"colour: red\n", "f:2: unknown key `colour`\n"},
            Row{"part:\n  ratoi: 1\n",
@@ -186,9 +186,9 @@ TEST_CASE("what is wrong is named with its place and what would be right") {
            Row{"labels: {'a=b': c}\n", "f:2: `labels` has a name with `=`\n"},
            Row{"wait_ms: 20\n", "f:2: `wait_ms` must be 10 or more for each of `count`\n"},
        }) {
-    CAPTURE(yaml);
+    CAPTURE(row.yaml);
     World world;
-    CHECK(world.problems(yaml) == problem);
+    CHECK(world.problems(row.yaml) == row.problem);
   }
 }
 

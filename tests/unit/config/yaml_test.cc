@@ -30,19 +30,19 @@ std::string nested(std::size_t levels) {
 TEST_CASE("maps, lists and scalars are read with their lines") {
   const Document document = parse_yaml("# a comment\na: 1\nb:\n  c: 'x'\n  d: [y, z]\ne:\n", "f");
   REQUIRE(document.problems.empty());
-  const auto& members = document.root.members;
+  const auto& members = document.root.items;
   REQUIRE(members.size() == 3);
   CHECK(members[0].key == "a");
-  CHECK(members[0].line == 2);
-  CHECK(members[0].value.text == "1");
-  CHECK_FALSE(members[0].value.quoted);
-  const auto& inner = members[1].value.members;
+  CHECK(members[0].key_line == 2);
+  CHECK(members[0].text == "1");
+  CHECK_FALSE(members[0].quoted);
+  const auto& inner = members[1].items;
   REQUIRE(inner.size() == 2);
-  CHECK(inner[0].line == 4);
-  CHECK(inner[0].value.quoted);
-  REQUIRE(inner[1].value.items.size() == 2);
-  CHECK(inner[1].value.items[1].text == "z");
-  CHECK(members[2].value.kind == Node::Kind::kEmpty);
+  CHECK(inner[0].key_line == 4);
+  CHECK(inner[0].quoted);
+  REQUIRE(inner[1].items.size() == 2);
+  CHECK(inner[1].items[1].text == "z");
+  CHECK(members[2].kind == Node::Kind::kEmpty);
 }
 
 TEST_CASE("a file without a value is empty and good") {
@@ -50,7 +50,7 @@ TEST_CASE("a file without a value is empty and good") {
        {"", "\n\n", "# only a comment\n", "---\n", "---\n...\n", "\xef\xbb\xbf"}) {
     CAPTURE(text);
     CHECK(problem_of(text) == "");
-    CHECK(parse_yaml(text, "f").root.members.empty());
+    CHECK(parse_yaml(text, "f").root.items.empty());
   }
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("what has more than one reading is refused with its line") {
     const char* text;
     const char* problem;
   };
-  for (const auto& [text, problem] :
+  for (const Row& row :
        {Row{"a: 1\na: 2\n", "f:2: key `a` is given twice: first in line 1"},
         Row{"s:\n  b: 1\n\n  'b': 2\n", "f:4: key `b` is given twice: first in line 2"},
         Row{"a: &x 1\n", "f:1: anchors"}, Row{"a: &x\n  b: 1\n", "f:"},
@@ -70,8 +70,8 @@ TEST_CASE("what has more than one reading is refused with its line") {
         Row{"text\n", "f:1: a file is a map"}, Row{"a: [1\nb: 2\n", "f:"},
         Row{"a: 1\n\tb: 2\n", "f:2: not YAML"}, Row{"a: 1\nb: \x01\n", "f:2: not plain UTF-8"},
         Row{"a: 1\nb: \xff\n", "f:2: not plain"}, Row{"a: \"\xe2\x80\xae\"\n", "f:1: not plain"}}) {
-    CAPTURE(text);
-    CHECK(problem_of(text).starts_with(problem));
+    CAPTURE(row.text);
+    CHECK(problem_of(row.text).starts_with(row.problem));
   }
 }
 
@@ -114,6 +114,6 @@ TEST_CASE("the size has a limit") {
 TEST_CASE("every key that stands twice is told, and the first value is kept") {
   const Document document = parse_yaml("a: 1\na: 2\na: 3\nb: 4\nb: 5\n", "f");
   CHECK(document.problems.size() == 3);
-  REQUIRE(document.root.members.size() == 2);
-  CHECK(document.root.members[0].value.text == "1");
+  REQUIRE(document.root.items.size() == 2);
+  CHECK(document.root.items[0].text == "1");
 }
