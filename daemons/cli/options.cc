@@ -47,6 +47,7 @@ struct Arguments {
   EgressCheckOptions check{};
   PlaceOptions place{};
   std::string from{}, to{}, id{}, name{}, timeout{};
+  std::vector<std::string> names{};
   std::string role = "member";
   std::string shell = "bash";
   /// What the chosen command does.
@@ -125,6 +126,8 @@ void add_create_options(CLI::App* command, CreateOptions& create) {
   command->add_option("--runtime", create.runtime,
                       "the engine's runtime, runc or runsc for instance");
   command->add_option("--persistence", create.persistence, "ephemeral (default)");
+  command->add_option("--tolerate", create.tolerations, "taint of workers that may run it")
+      ->allow_extra_args(false);
   command->add_option("--label", create.labels, "NAME=VALUE that the worker must carry")
       ->allow_extra_args(false);
   command->add_option("--metadata", create.metadata, "NAME=VALUE, your own note")
@@ -238,6 +241,20 @@ void add_worker_commands(Commands& commands) {
                           [](Arguments& a) { return change_worker(a.common, a.id, "cordon"); }));
   with_id(commands.online(workers, "uncordon", "give it new sandboxes again", "",
                           [](Arguments& a) { return change_worker(a.common, a.id, "uncordon"); }));
+  CLI::App* drain = commands.online(
+      workers, "drain", "give it no new sandboxes, and stop what runs at the deadline",
+      "  sandboxkit workers drain w-0123456789ab                 # until all have ended\n"
+      "  sandboxkit workers drain w-0123456789ab --deadline 10m",
+      [](Arguments& a) { return drain_worker(a.common, a.id, a.timeout); });
+  with_id(drain);
+  drain->add_option("--deadline", args.timeout, "how long what runs may go on, such as 90s or 2h");
+  CLI::App* taint = commands.online(
+      workers, "taint", "replace its taints: only creates that tolerate them land on it",
+      "  sandboxkit workers taint w-0123456789ab gpu-only\n"
+      "  sandboxkit workers taint w-0123456789ab              # lift all",
+      [](Arguments& a) { return taint_worker(a.common, a.id, a.names); });
+  with_id(taint);
+  taint->add_option("taint", args.names, "the taints");
   with_id(commands.online(workers, "rm", "forget it and revoke its credential", "",
                           [](Arguments& a) { return remove_worker(a.common, a.id); }));
 
@@ -289,7 +306,19 @@ void add_key_commands(Commands& commands) {
                       [](Arguments& a) { return create_workspace(a.common, a.workspace); });
   made->add_option("id", args.workspace.id, "its id")->required();
   made->add_option("--name", args.workspace.name, "its name for people");
-  made->add_option("--max-sandboxes", args.workspace.max_sandboxes, "how many may exist at once");
+  CLI::App* limit = commands.online(
+      workspace, "limit", "replace a workspace's limits; what is absent is the default",
+      "  sandboxkit workspace limit acme --max-sandboxes 50 --max-memory-mb 65536",
+      [](Arguments& a) { return limit_workspace(a.common, a.workspace); });
+  limit->add_option("id", args.workspace.id, "its id")->required();
+  for (CLI::App* command : {made, limit}) {
+    command->add_option("--max-sandboxes", args.workspace.max_sandboxes,
+                        "how many may exist at once");
+    command->add_option("--max-cpu-cores", args.workspace.max_cpu_cores,
+                        "cores that they may reserve together");
+    command->add_option("--max-memory-mb", args.workspace.max_memory_mb,
+                        "memory that they may reserve together");
+  }
   commands.online(workspace, "ls", "list workspaces", "",
                   [](Arguments& a) { return list_workspaces(a.common); });
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sandboxkit {
 
@@ -36,6 +37,8 @@ struct SandboxSpec {
   static constexpr std::size_t kMaxMapEntries = 64;
   static constexpr std::size_t kMaxMapKeyBytes = 128;
   static constexpr std::size_t kMaxMapValueBytes = 4096;
+  static constexpr std::size_t kMaxTolerations = 64;
+  static constexpr std::size_t kMaxTaintBytes = 64;
   static constexpr double kMaxCpuCores = 1024;
   static constexpr std::int64_t kMinMemoryMb = 16;
   static constexpr std::int64_t kMaxMemoryMb = 16LL * 1024 * 1024;
@@ -63,7 +66,13 @@ struct SandboxSpec {
   std::map<std::string, std::string> metadata{};
   /// Labels that a worker must carry to run this.
   std::map<std::string, std::string> worker_labels{};
+  /// Taints of a worker's owner that do not keep this away.
+  std::vector<std::string> tolerations{};
 };
+
+/// Whether a text can name a taint: 1 to 64 letters, digits, `.`, `_`, `-`, `/` or `=`, the first
+/// one a letter or a digit. Pure.
+SANDBOXKIT_API bool is_taint(std::string_view text);
 
 /// Whether the spec is well formed.
 /// Errors: kInvalidArgument with the field's path. Pure.

@@ -90,6 +90,32 @@ std::vector<std::string> worker_row(const json::Value& worker, WallTime now) {
           relative_time(cell(worker, "last_heartbeat_at"), now)};
 }
 
+/// Prints the changed object, or a line for people.
+int print_change(const Common& common, const Result<json::Value>& changed,
+                 const std::string& line) {
+  if (!changed) {
+    return fail(changed.error());
+  }
+  if (common.json) {
+    print_json(*changed);
+  } else {
+    print_line(line);
+  }
+  return kExitOk;
+}
+
+void add_limits(json::Object& body, const WorkspaceOptions& options) {
+  if (options.max_sandboxes) {
+    body.emplace_back("max_sandboxes", *options.max_sandboxes);
+  }
+  if (options.max_cpu_cores) {
+    body.emplace_back("max_cpu_cores", *options.max_cpu_cores);
+  }
+  if (options.max_memory_mb) {
+    body.emplace_back("max_memory_mb", *options.max_memory_mb);
+  }
+}
+
 }  // namespace
 
 int list_workers(const Common& common) {
@@ -118,6 +144,40 @@ int change_worker(const Common& common, const std::string& worker, const std::st
     print_line(printable(worker) + " " + action + "ed");
   }
   return kExitOk;
+}
+
+int drain_worker(const Common& common, const std::string& worker, const std::string& deadline) {
+  json::Object body;
+  if (!deadline.empty()) {
+    const auto seconds = parse_duration(deadline);
+    if (!seconds) {
+      return fail(seconds.error());
+    }
+    body.emplace_back("deadline_seconds", std::int64_t{seconds->count()});
+  }
+  auto api = open_api(common);
+  if (!api) {
+    return fail(api.error());
+  }
+  const auto changed =
+      (*api)->post("/v1/workers/" + percent_encode(worker) + "/drain", std::move(body));
+  const json::Value* drain = changed ? changed->find("drain") : nullptr;
+  const std::string remaining = drain != nullptr ? cell(*drain, "remaining") : std::string();
+  return print_change(common, changed,
+                      printable(worker) + " drains; sandboxes on it: " + remaining);
+}
+
+int taint_worker(const Common& common, const std::string& worker,
+                 const std::vector<std::string>& taints) {
+  auto api = open_api(common);
+  if (!api) {
+    return fail(api.error());
+  }
+  const auto changed =
+      (*api)->put("/v1/workers/" + percent_encode(worker) + "/taints",
+                  json::Object{{"taints", json::Array(taints.begin(), taints.end())}});
+  return print_change(common, changed,
+                      printable(worker) + (taints.empty() ? " has no taints" : " is tainted"));
 }
 
 int remove_worker(const Common& common, const std::string& worker) {
@@ -195,23 +255,36 @@ int create_workspace(const Common& common, const WorkspaceOptions& options) {
   if (!options.name.empty()) {
     body.emplace_back("name", options.name);
   }
-  if (options.max_sandboxes) {
-    body.emplace_back("max_sandboxes", *options.max_sandboxes);
-  }
+  add_limits(body, options);
   return create_secret(common, "/v1/workspaces", std::move(body), "key");
 }
 
+int limit_workspace(const Common& common, const WorkspaceOptions& options) {
+  json::Object body;
+  add_limits(body, options);
+  auto api = open_api(common);
+  if (!api) {
+    return fail(api.error());
+  }
+  const auto changed =
+      (*api)->put("/v1/workspaces/" + percent_encode(options.id) + "/limits", std::move(body));
+  return print_change(common, changed, printable(options.id) + " has new limits");
+}
+
 int list_workspaces(const Common& common) {
-  return print_listing(common, {"/v1/workspaces",
-                                "workspaces",
-                                {"ID", "NAME", "MAX SANDBOXES", "CREATED"},
-                                [](const json::Value& workspace, WallTime now) {
-                                  return std::vector<std::string>{
-                                      cell(workspace, "id"), cell(workspace, "name"),
-                                      cell(workspace, "max_sandboxes"),
-                                      relative_time(cell(workspace, "created_at"), now)};
-                                },
-                                "no workspaces"});
+  return print_listing(
+      common, {"/v1/workspaces",
+               "workspaces",
+               {"ID", "NAME", "MAX SANDBOXES", "MAX CPU", "MAX MEMORY MB", "CREATED"},
+               [](const json::Value& workspace, WallTime now) {
+                 return std::vector<std::string>{cell(workspace, "id"),
+                                                 cell(workspace, "name"),
+                                                 cell(workspace, "max_sandboxes"),
+                                                 cell(workspace, "max_cpu_cores"),
+                                                 cell(workspace, "max_memory_mb"),
+                                                 relative_time(cell(workspace, "created_at"), now)};
+               },
+               "no workspaces"});
 }
 
 int list_denied(const Common& common, const std::string& sandbox) {

@@ -20,6 +20,9 @@ class Api {
   Result<json::Value> get(const std::string& target) { return call({.target = target}); }
   Result<json::Value> post(const std::string& target, const json::Value& body,
                            std::map<std::string, std::string> headers = {});
+  Result<json::Value> put(const std::string& target, const json::Value& body) {
+    return call({.method = "PUT", .target = target, .body = json::dump(body)});
+  }
   /// `status` gets the answer's status where somebody wants to know.
   Result<json::Value> remove(const std::string& target, int* status = nullptr);
 

@@ -72,11 +72,18 @@ struct WorkspaceOptions {
   std::string id{};
   std::string name{};
   std::optional<std::int64_t> max_sandboxes{};
+  std::optional<double> max_cpu_cores{};
+  std::optional<std::int64_t> max_memory_mb{};
 };
 
 int list_workers(const Common& common);
 /// `action`: `cordon` or `uncordon`.
 int change_worker(const Common& common, const std::string& worker, const std::string& action);
+/// `deadline` empty: until the last sandbox has ended by itself.
+int drain_worker(const Common& common, const std::string& worker, const std::string& deadline);
+/// Replaces its taints; none lifts all.
+int taint_worker(const Common& common, const std::string& worker,
+                 const std::vector<std::string>& taints);
 int remove_worker(const Common& common, const std::string& worker);
 int create_token(const Common& common, const TokenOptions& options);
 int list_tokens(const Common& common);
@@ -89,6 +96,8 @@ int list_workspaces(const Common& common);
 int list_audit(const Common& common, const std::string& after);
 /// Without a controller: ends with 0 when the chain is intact, else 3.
 int verify_audit_log(const std::string& state_dir, bool as_json);
+/// Replaces its limits; what is absent is the deployment's default.
+int limit_workspace(const Common& common, const WorkspaceOptions& options);
 int list_denied(const Common& common, const std::string& sandbox);
 int log_in(const Common& common);
 

@@ -128,6 +128,10 @@ Result<json::Value> create_body(const CreateOptions& options, const VariableLook
       body.emplace_back(pairs.member, as_object(*parsed));
     }
   }
+  if (!options.tolerations.empty()) {
+    body.emplace_back("tolerations",
+                      json::Array(options.tolerations.begin(), options.tolerations.end()));
+  }
   return json::Value(std::move(body));
 }
 

@@ -28,6 +28,7 @@ struct CreateOptions {
   std::string persistence{};
   std::vector<std::string> env{};
   std::vector<std::string> labels{};
+  std::vector<std::string> tolerations{};
   std::vector<std::string> metadata{};
 };
 

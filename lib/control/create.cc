@@ -286,6 +286,7 @@ PlacementRequest placement_request(const TenantId& tenant, const SandboxSpec& sp
   request.needs_egress_wall = spec.egress.is_walled();
   request.runtime = spec.runtime;
   request.labels = spec.worker_labels;
+  request.tolerations = {spec.tolerations.begin(), spec.tolerations.end()};
   if (spec.persistence == Persistence::kWorkspace) {
     request.capabilities.insert("persistence");
   }

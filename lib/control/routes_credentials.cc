@@ -18,6 +18,8 @@ constexpr std::int64_t kMaxUses = 1000;
 constexpr std::int64_t kDefaultTokenSeconds = 900;
 constexpr std::int64_t kMaxTokenSeconds = 24 * 3600;
 constexpr std::int64_t kMaxSandboxLimit = 1'000'000;
+constexpr double kMaxCoreLimit = 1e6;
+constexpr std::int64_t kMaxMemoryLimitMb = std::int64_t{1} << 40;
 
 using Answer = const net::ApiResponder&;
 using Request = const net::ApiRequest&;
@@ -172,6 +174,13 @@ net::ApiResponse mint_join_token(Services& services, const Caller& caller, Reque
                  : refuse(written.error());
 }
 
+/// The three limits; an absent one is the deployment's default.
+void read_limits(json::Reader& reader, store::WorkspaceRow& row) {
+  row.max_sandboxes = reader.optional_int("max_sandboxes", 0, kMaxSandboxLimit).value_or(-1);
+  row.max_cpu_cores = reader.optional_number("max_cpu_cores", 0, kMaxCoreLimit).value_or(-1);
+  row.max_memory_mb = reader.optional_int("max_memory_mb", 0, kMaxMemoryLimitMb).value_or(-1);
+}
+
 struct NewWorkspace {
   store::WorkspaceRow row;
   Status status;
@@ -182,7 +191,7 @@ NewWorkspace workspace_from(const json::Value& body) {
   NewWorkspace made;
   made.row.id = reader.required_string("id", TenantId::kMaxBytes);
   made.row.name = name_from(reader);
-  made.row.max_sandboxes = reader.optional_int("max_sandboxes", 0, kMaxSandboxLimit).value_or(-1);
+  read_limits(reader, made.row);
   if (reader.ok() && !TenantId::parse(made.row.id)) {
     reader.refuse("id",
                   "id must be 1 to 64 letters, digits, `.`, `_` or `-`, the first one a letter or "
@@ -224,6 +233,36 @@ net::ApiResponse create_workspace(Services& services, const Caller& caller, Requ
   });
   return written ? json_answer(201, with_secret(workspace_view(wanted.row), "key", made.text))
                  : refuse(written.error());
+}
+
+/// Replaces a workspace's limits. What runs goes on; only new creates are measured by them.
+net::ApiResponse limit_workspace(Services& services, const Caller& caller, Request request) {
+  const auto body = body_of(request);
+  if (!body) {
+    return refuse(body.error());
+  }
+  store::WorkspaceRow row;
+  json::Reader reader(*body, "");
+  read_limits(reader, row);
+  if (auto status = reader.finish(); !status) {
+    return refuse(status.error());
+  }
+  row.id = request.params[0];
+  const Status written = services.context.store.write([&](store::Tx& tx) -> Status {
+    auto done = tx.set_workspace_limits(row);
+    if (!done || !*done) {
+      return done ? Status(Error{ErrorCode::kNotFound, "there is no such workspace",
+                                 "workspace_not_found"})
+                  : Status(done.error());
+    }
+    auto changed = tx.workspace(row.id);
+    if (!changed) {
+      return changed.error();
+    }
+    row = std::move(**changed);
+    return tx.insert(audit_row(services.context, caller, "workspace.limit", row.id));
+  });
+  return written ? json_answer(200, workspace_view(row)) : refuse(written.error());
 }
 
 net::ApiResponse list_workspaces(Services& services) {
@@ -276,6 +315,10 @@ void add_workspace_routes(Api& api, Services& services) {
   api.on("POST", "/v1/workspaces",
          [&services](const Caller& caller, Request request, Answer answer) {
            answer(create_workspace(services, caller, request));
+         });
+  api.on("PUT", "/v1/workspaces/{id}/limits",
+         [&services](const Caller& caller, Request request, Answer answer) {
+           answer(limit_workspace(services, caller, request));
          });
   api.on("GET", "/v1/workspaces",
          [&services](const Caller&, Request, Answer answer) { answer(list_workspaces(services)); });

@@ -1,7 +1,12 @@
+#include "sandboxkit/sandbox_spec.h"
+
+#include "base/text.h"
 #include "control/api.h"
 #include "control/find.h"
 #include "control/lifecycle.h"
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -61,19 +66,79 @@ Result<store::WorkerRow> find_changeable(store::Tx& tx, const Caller& caller,
   return row;
 }
 
-net::ApiResponse set_state(Services& services, const Caller& caller, const std::string& id,
-                           const char* state, const char* action) {
+/// What an owner may do to a worker: `change` in one transaction with its line in the audit.
+net::ApiResponse change_worker(
+    Services& services, const Caller& caller, const std::string& id, const char* action,
+    const std::function<Result<bool>(store::Tx&, const store::WorkerRow&)>& change) {
   const Status written = services.context.store.write([&](store::Tx& tx) -> Status {
     auto row = find_changeable(tx, caller, id);
     if (!row) {
       return row.error();
     }
-    if (auto done = tx.set_worker_state(id, state); !done) {
+    if (auto done = change(tx, *row); !done) {
       return done.error();
     }
     return tx.insert(audit_row(services.context, caller, action, id));
   });
   return written ? read_one(services, caller, id) : refuse(written.error());
+}
+
+net::ApiResponse set_state(Services& services, const Caller& caller, const std::string& id,
+                           const char* state, const char* action) {
+  return change_worker(services, caller, id, action, [&](store::Tx& tx, const store::WorkerRow&) {
+    return tx.set_worker_state(id, state);
+  });
+}
+
+/// `{"deadline_seconds"?}`: nothing new from now on; what runs then is stopped. Without a deadline
+/// the drain lasts until the last sandbox has ended by itself.
+net::ApiResponse drain(Services& services, const Caller& caller, const net::ApiRequest& request) {
+  const auto body = body_of(request);
+  if (!body) {
+    return refuse(body.error());
+  }
+  json::Reader reader(*body, "");
+  const auto seconds = reader.optional_int("deadline_seconds", 0, SandboxSpec::kMaxTimeout.count());
+  if (auto status = reader.finish(); !status) {
+    return refuse(status.error());
+  }
+  std::optional<WallTime> until;
+  if (seconds) {
+    until = services.context.clock.now() + std::chrono::seconds(*seconds);
+  }
+  const std::string& id = request.params[0];
+  return change_worker(services, caller, id, "worker.drain",
+                       [&](store::Tx& tx, const store::WorkerRow&) {
+                         return tx.set_worker_state(id, "draining", until);
+                       });
+}
+
+/// `{"taints": [...]}` replaces the list: only creates that tolerate each of them are placed here.
+net::ApiResponse set_taints(Services& services, const Caller& caller,
+                            const net::ApiRequest& request) {
+  const auto body = body_of(request);
+  if (!body) {
+    return refuse(body.error());
+  }
+  json::Reader reader(*body, "");
+  const auto taints =
+      reader.optional_strings("taints", SandboxSpec::kMaxTolerations, SandboxSpec::kMaxTaintBytes);
+  if (!taints) {
+    reader.refuse("taints", "is required; an empty list lifts all taints");
+  } else if (const auto bad = std::ranges::find_if_not(*taints, is_taint); bad != taints->end()) {
+    reader.refuse("taints", quoted(*bad) +
+                                " must be 1 to 64 letters, digits, `.`, `_`, `-`, `/` "
+                                "or `=`, the first one a letter or a digit");
+  }
+  if (auto status = reader.finish(); !status) {
+    return refuse(status.error());
+  }
+  const std::string& id = request.params[0];
+  return change_worker(
+      services, caller, id, "worker.taint", [&](store::Tx& tx, const store::WorkerRow&) {
+        return tx.set_worker_taints(
+            id, json::dump(json::Value(json::Array(taints->begin(), taints->end()))));
+      });
 }
 
 Status revoke_credentials(store::Tx& tx, const store::WorkerRow& worker, WallTime now) {
@@ -145,6 +210,14 @@ void add_fleet_routes(Api& api, Services& services) {
   api.on("POST", "/v1/workers/{id}/uncordon",
          [&services](const Caller& caller, Request request, Answer answer) {
            answer(set_state(services, caller, request.params[0], "ready", "worker.uncordon"));
+         });
+  api.on("POST", "/v1/workers/{id}/drain",
+         [&services](const Caller& caller, Request request, Answer answer) {
+           answer(drain(services, caller, request));
+         });
+  api.on("PUT", "/v1/workers/{id}/taints",
+         [&services](const Caller& caller, Request request, Answer answer) {
+           answer(set_taints(services, caller, request));
          });
   api.on("DELETE", "/v1/workers/{id}",
          [&services](const Caller& caller, Request request, Answer answer) {

@@ -15,6 +15,11 @@ json::Value time_or_null(const std::optional<WallTime>& time) {
   return time ? json::Value(to_rfc3339(*time)) : json::Value(nullptr);
 }
 
+template <typename Number>
+json::Value limit_or_null(Number limit) {
+  return limit < 0 ? json::Value(nullptr) : json::Value(limit);
+}
+
 json::Value text_or_null(const std::string& text) {
   return text.empty() ? json::Value(nullptr) : json::Value(text);
 }
@@ -90,6 +95,7 @@ json::Value sandbox_view(const store::SandboxRow& row) {
       {"env", member_or_null(spec, "env")},
       {"metadata", member_or_null(spec, "metadata")},
       {"labels", member_or_null(spec, "labels")},
+      {"tolerations", member_or_null(spec, "tolerations")},
       {"created_at", to_rfc3339(row.created)},
       {"started_at", time_or_null(row.started)},
       {"expires_at", to_rfc3339(row.expires)},
@@ -118,8 +124,9 @@ json::Value join_token_view(const store::CredentialRow& row) {
 json::Value workspace_view(const store::WorkspaceRow& row) {
   return json::Object{{"id", row.id},
                       {"name", row.name},
-                      {"max_sandboxes", row.max_sandboxes < 0 ? json::Value(nullptr)
-                                                              : json::Value(row.max_sandboxes)},
+                      {"max_sandboxes", limit_or_null(row.max_sandboxes)},
+                      {"max_cpu_cores", limit_or_null(row.max_cpu_cores)},
+                      {"max_memory_mb", limit_or_null(row.max_memory_mb)},
                       {"created_at", to_rfc3339(row.created)}};
 }
 

@@ -56,6 +56,7 @@ const Row& row_of(Action action) {
       return kTenantCare;
     case Action::kCreateWorkspace:
     case Action::kListWorkspaces:
+    case Action::kLimitWorkspace:
       return kDeployment;
     case Action::kJoinWorker:
       return kJoining;
@@ -184,6 +185,8 @@ const char* name_of(Action action) {
       return "workspace.list";
     case Action::kReadAudit:
       return "audit.read";
+    case Action::kLimitWorkspace:
+      return "workspace.limit";
     case Action::kJoinWorker:
       return "worker.join";
     case Action::kOpenTunnel:

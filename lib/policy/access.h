@@ -32,7 +32,7 @@ enum class Action : std::uint8_t {
   kUseSandbox,  ///< exec, files, rpc, tcp.
   kListWorkers,
   kReadWorker,
-  kCordonWorker,
+  kCordonWorker,  ///< Cordon, uncordon, drain, taint.
   kRemoveWorker,
   kMintJoinToken,
   kListJoinTokens,
@@ -43,6 +43,7 @@ enum class Action : std::uint8_t {
   kCreateWorkspace,
   kListWorkspaces,
   kReadAudit,
+  kLimitWorkspace,
   kJoinWorker,
   kOpenTunnel,
   kHeartbeat,
@@ -54,8 +55,8 @@ inline constexpr std::array kActions = {
     Action::kRemoveWorker,    Action::kMintJoinToken,   Action::kListJoinTokens,
     Action::kRevokeJoinToken, Action::kMintKey,         Action::kListKeys,
     Action::kRevokeKey,       Action::kCreateWorkspace, Action::kListWorkspaces,
-    Action::kReadAudit,       Action::kJoinWorker,      Action::kOpenTunnel,
-    Action::kHeartbeat};
+    Action::kReadAudit,       Action::kLimitWorkspace,  Action::kJoinWorker,
+    Action::kOpenTunnel,      Action::kHeartbeat};
 
 /// The answer of the table. Everything but `kAllowed` is a refusal.
 enum class Access : std::uint8_t {

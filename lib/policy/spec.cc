@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -203,6 +204,15 @@ Status validate(const SandboxSpec& spec) {
       (spec.runtime.size() > kMaxRuntimeBytes || !is_made_of(spec.runtime, "._-"))) {
     return invalid("runtime", "runtime " + quoted(spec.runtime) + " is no runtime's name");
   }
+  if (spec.tolerations.size() > SandboxSpec::kMaxTolerations) {
+    return invalid("tolerations", "tolerations must be at most 64");
+  }
+  for (std::size_t i = 0; i < spec.tolerations.size(); ++i) {
+    if (!is_taint(spec.tolerations[i])) {
+      return invalid("tolerations[" + std::to_string(i) + "]",
+                     "toleration " + quoted(spec.tolerations[i]) + " is no taint's name");
+    }
+  }
   for (const auto& [entries, rule] : {std::pair{&spec.env, MapRule{"env", "= "}},
                                       std::pair{&spec.metadata, MapRule{"metadata", ""}},
                                       std::pair{&spec.worker_labels, MapRule{"labels", "= "}}}) {
@@ -211,6 +221,10 @@ Status validate(const SandboxSpec& spec) {
     }
   }
   return {};
+}
+
+bool is_taint(std::string_view text) {
+  return text.size() <= SandboxSpec::kMaxTaintBytes && is_made_of(text, "._-/=");
 }
 
 std::string canonical_text(const SandboxSpec& spec) {
@@ -228,6 +242,10 @@ std::string canonical_text(const SandboxSpec& spec) {
   append_map(out, "env", spec.env);
   append_map(out, "metadata", spec.metadata);
   append_map(out, "labels", spec.worker_labels);
+  // As a set: neither order nor repetition makes another spec. Absent ones add nothing.
+  for (const std::string& taint : std::set(spec.tolerations.begin(), spec.tolerations.end())) {
+    append_field(out, "toleration", taint);
+  }
   return out;
 }
 

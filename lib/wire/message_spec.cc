@@ -106,6 +106,10 @@ Result<SandboxSpec> spec_from_json(const json::Value& value) {
   spec.env = read_map(reader, "env");
   spec.metadata = read_map(reader, "metadata");
   spec.worker_labels = read_map(reader, "labels");
+  spec.tolerations = reader
+                         .optional_strings("tolerations", SandboxSpec::kMaxTolerations,
+                                           SandboxSpec::kMaxTaintBytes)
+                         .value_or(spec.tolerations);
   if (auto status = reader.finish(); !status) {
     return status.error();
   }
@@ -129,6 +133,7 @@ json::Value spec_to_json(const SandboxSpec& spec) {
       {"env", detail::string_map_to_json(spec.env)},
       {"metadata", detail::string_map_to_json(spec.metadata)},
       {"labels", detail::string_map_to_json(spec.worker_labels)},
+      {"tolerations", detail::strings_to_json(spec.tolerations)},
   };
 }
 

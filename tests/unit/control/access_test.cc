@@ -25,8 +25,9 @@ const std::map<Action, std::string> kTable = {
     {Action::kRevokeJoinToken, "u+o+wuo"}, {Action::kMintKey, "u+oswuo"},
     {Action::kListKeys, "u+oswuo"},        {Action::kRevokeKey, "u+oswuo"},
     {Action::kCreateWorkspace, "upp+wup"}, {Action::kListWorkspaces, "upp+wup"},
-    {Action::kReadAudit, "u+o+wuo"},       {Action::kJoinWorker, "uuuuw+u"},
-    {Action::kOpenTunnel, "ukkk+uk"},      {Action::kHeartbeat, "ukkk+uk"},
+    {Action::kReadAudit, "u+o+wuo"},       {Action::kLimitWorkspace, "upp+wup"},
+    {Action::kJoinWorker, "uuuuw+u"},      {Action::kOpenTunnel, "ukkk+uk"},
+    {Action::kHeartbeat, "ukkk+uk"},
 };
 
 char letter(Access access) {

@@ -85,6 +85,7 @@ bool FakeWorker::start() {
 int FakeWorker::heartbeat() {
   wire::Heartbeat message{facts()};
   locked([&] {
+    message.facts.problem = problem_;
     for (const auto& [id, sandbox] : sandboxes_) {
       message.sandboxes.push_back(
           {sandbox.id, sandbox.generation, sandbox.state, sandbox.expires, sandbox.reason});
@@ -95,6 +96,10 @@ int FakeWorker::heartbeat() {
   request.body = json::dump(wire::to_json(message));
   const auto answer = (*client)->call(request);
   return answer ? answer->status : 0;
+}
+
+void FakeWorker::complain(const std::string& problem) {
+  locked([&] { problem_ = problem; });
 }
 
 void FakeWorker::connect() {

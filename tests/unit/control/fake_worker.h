@@ -55,6 +55,8 @@ class FakeWorker {
   void release();
   /// Creates are refused with this error body from now on.
   void refuse_creates(int status, const std::string& error, const std::string& message);
+  /// Its heartbeats say this from now on; empty: it is well.
+  void complain(const std::string& problem);
   /// The sandbox ended by itself: the next heartbeat or inventory says so.
   void end(const std::string& id, const std::string& reason);
   void forget(const std::string& id);
@@ -112,6 +114,7 @@ class FakeWorker {
   std::vector<Held> held_;
   std::set<wire::DeliveryKind> holding_;
   std::optional<Refusal> refusal_;
+  std::string problem_;
   std::vector<Exchange> streams_;
   bool connected_ = false;
   std::size_t gone_streams_ = 0;
