@@ -68,6 +68,10 @@ void add_limits(config::Table& table, WorkerConfig& config) {
       {.key = "reconcile_interval_ms", .help = "between two comparisons of journal and engine"},
       config.reconcile_interval, {kLeastIntervalMs, kDayMs});
   table.time<std::chrono::milliseconds>(
+      {.key = "start_lease_ms",
+       .help = "creates under way are undone when the tunnel is down for this long"},
+      config.start_lease, {kLeastIntervalMs, kDayMs});
+  table.time<std::chrono::milliseconds>(
       {.key = "orphan_grace_ms", .help = "sandboxes that nobody explains are removed after this"},
       config.orphan_grace, {1, kDayMs});
 }

@@ -25,6 +25,9 @@ struct WorkerConfig {
   std::map<std::string, std::string> labels{};
   std::chrono::milliseconds heartbeat_interval{10'000};
   std::chrono::milliseconds reconcile_interval{30'000};
+  /// A create that is under way when the tunnel has been down for this long is undone; the
+  /// controller, which waits longer, orders it again or takes it back.
+  std::chrono::milliseconds start_lease{20'000};
   /// Objects that nobody explains are removed after this long.
   std::chrono::milliseconds orphan_grace{60'000};
 };

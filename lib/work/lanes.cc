@@ -26,7 +26,7 @@ void Lanes::add(const std::string& sandbox, Job job) {
   }
   Lane& lane = found->second;
   if (job.kind == Job::Kind::kRemove) {
-    cancel_creates(lane);
+    cancel_creates(lane, "a remove came before the create was begun");
   }
   if (lane.waiting.size() >= kMaxWaiting) {
     return tell(job.done, overloaded());
@@ -34,7 +34,7 @@ void Lanes::add(const std::string& sandbox, Job job) {
   lane.waiting.push_back(std::move(job));
 }
 
-void Lanes::cancel_creates(Lane& lane) {
+void Lanes::cancel_creates(Lane& lane, const char* why) {
   if (lane.running == Job::Kind::kCreate) {
     lane.stop.request_stop();
   }
@@ -45,15 +45,13 @@ void Lanes::cancel_creates(Lane& lane) {
   }
   lane.waiting = std::move(kept);
   for (const Job& job : cancelled) {
-    tell(job.done, Error{ErrorCode::kCancelled, "a remove came before the create was begun"});
+    tell(job.done, Error{ErrorCode::kCancelled, why});
   }
 }
 
 void Lanes::stop_creates() {
   for (auto& [sandbox, lane] : lanes_) {
-    if (lane.running == Job::Kind::kCreate) {
-      lane.stop.request_stop();
-    }
+    cancel_creates(lane, "the worker stops creating for now");
   }
 }
 

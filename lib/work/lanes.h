@@ -43,7 +43,7 @@ class Lanes {
   /// `done` gets kResourceExhausted `overloaded` when there is no room.
   void add(const std::string& sandbox, Job job);
   bool busy(const std::string& sandbox) const { return lanes_.contains(sandbox); }
-  /// Asks every create that is under way to stop.
+  /// Asks every create that is under way to stop, and drops those that wait.
   void stop_creates();
 
  private:
@@ -55,7 +55,7 @@ class Lanes {
   void start_next(const std::string& sandbox);
   void finish(const std::string& sandbox, const std::function<void(JobResult)>& done,
               JobResult result);
-  static void cancel_creates(Lane& lane);
+  static void cancel_creates(Lane& lane, const char* why);
 
   io::EventLoop& loop_;
   ThreadPool& creates_;

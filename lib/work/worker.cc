@@ -1,12 +1,12 @@
 #include "sandboxkit/worker.h"
 
-#include "base/guarded.h"
 #include "base/random.h"
 #include "io/event_loop.h"
 #include "json/value.h"
 #include "store/store.h"
 #include "wire/messages.h"
 #include "work/guest_proxy.h"
+#include "work/health.h"
 #include "work/heartbeat.h"
 #include "work/lanes.h"
 #include "work/ledger.h"
@@ -44,6 +44,10 @@ Status check(const WorkerConfig& config) {
     return Error{ErrorCode::kInvalidArgument, "the worker's limits must be positive", "",
                  config.max_sandboxes < 1 ? "max_sandboxes" : "max_starting"};
   }
+  if (config.start_lease < std::chrono::milliseconds(100)) {
+    return Error{ErrorCode::kInvalidArgument, "start_lease must be at least 100 ms", "",
+                 "start_lease"};
+  }
   if (config.heartbeat_interval < std::chrono::milliseconds(100) ||
       config.reconcile_interval < std::chrono::milliseconds(100)) {
     return Error{ErrorCode::kInvalidArgument, "intervals of the worker are at least 100 ms", "",
@@ -62,6 +66,7 @@ struct Worker::Impl {
         driver(std::move(the_driver)),
         journal(std::move(the_journal)),
         events(sink),
+        health(sink, config.start_lease),
         creates(static_cast<std::size_t>(starting_threads(config)), kQueueLimit),
         others(kOtherThreads, kQueueLimit),
         orders({who.tenant, config.max_sandboxes, config.orphan_grace}, loop, *driver, ledger,
@@ -72,7 +77,12 @@ struct Worker::Impl {
         uplink(
             loop, {config.controller_url, who.credential}, system_random(), events,
             [this](const auto& exchange) { routes.serve(exchange); },
-            [this] { heartbeat.soon(); }) {}
+            [this] {
+              health.contact(std::chrono::steady_clock::now());
+              if (beating) {
+                heartbeat.soon();
+              }
+            }) {}
 
   ~Impl() {
     // Threads use what stands below; they end first.
@@ -82,7 +92,8 @@ struct Worker::Impl {
   }
 
   std::string heartbeat_body() const {
-    wire::Heartbeat body{.facts = {.driver = capabilities.with([](const auto& c) { return c; })}};
+    wire::Heartbeat body{.facts = {.driver = health.capabilities().value_or(DriverCapabilities{})}};
+    body.facts.problem = health.problem();
     body.facts.max_sandboxes = config.max_sandboxes;
     body.facts.max_starting = starting_threads(config);
     body.facts.labels = config.labels;
@@ -90,19 +101,37 @@ struct Worker::Impl {
     return json::dump(wire::to_json(body));
   }
 
+  /// Asks the driver what it can. The first answer starts the heartbeats: before it there is
+  /// nothing that the controller should believe.
+  void probe() {
+    others.submit([this] {
+      // Shared, because it travels back in a std::function.
+      const auto answer = std::make_shared<Result<DriverCapabilities>>(driver->probe());
+      loop.post([this, answer] {
+        const bool news = health.probed(*answer);
+        if (!std::exchange(beating, true)) {
+          heartbeat.start();
+        } else if (news && !*answer) {
+          heartbeat.soon();
+        }
+      });
+    });
+  }
+
   void sweep_for_ever() {
     orders.sweep();
+    const auto now = std::chrono::steady_clock::now();
+    if (uplink.is_up()) {
+      health.contact(now);
+    } else if (health.is_out_of_reach(now)) {
+      lanes.stop_creates();
+    }
     loop.run_after(kSweepInterval, [this] { sweep_for_ever(); });
   }
 
   void reconcile_for_ever() {
     orders.reconcile();
-    // Images come and go; the heartbeat tells which there are.
-    others.submit([this] {
-      if (auto probed = driver->probe()) {
-        capabilities.with([&](auto& known) { known = std::move(*probed); });
-      }
-    });
+    probe();  // Images come and go; the heartbeat tells which there are.
     loop.run_after(config.reconcile_interval, [this] { reconcile_for_ever(); });
   }
 
@@ -111,7 +140,8 @@ struct Worker::Impl {
   const std::unique_ptr<Driver> driver;
   const std::unique_ptr<store::Journal> journal;
   EventSink& events;
-  Guarded<DriverCapabilities> capabilities;
+  work::Health health;
+  bool beating = false;
   work::Ledger ledger{*journal};
   work::ThreadPool creates;
   work::ThreadPool others;
@@ -149,11 +179,6 @@ Result<std::unique_ptr<Worker>> Worker::create(WorkerConfig config, WorkerIdenti
     it.guests.forget(sandbox);
     it.heartbeat.soon();
   });
-  auto probed = it.driver->probe();
-  if (!probed) {
-    return probed.error();
-  }
-  it.capabilities.with([&](auto& known) { known = std::move(*probed); });
   if (auto loaded = it.ledger.load(); !loaded) {
     return loaded.error();
   }
@@ -165,8 +190,9 @@ Result<std::unique_ptr<Worker>> Worker::create(WorkerConfig config, WorkerIdenti
 
 Status Worker::run() {
   Impl& it = *impl_;
-  it.heartbeat.start();
+  // The tunnel first: what runs is reachable again while the driver is still being probed.
   it.uplink.start();
+  it.probe();
   it.sweep_for_ever();
   it.loop.run_after(it.config.reconcile_interval, [&it] { it.reconcile_for_ever(); });
   it.loop.run();

@@ -45,6 +45,10 @@ class FakeDriver final : public Driver {
     const std::lock_guard lock(mutex_);
     create_error_ = std::move(error);
   }
+  void fail_probes(std::optional<Error> error) {
+    const std::lock_guard lock(mutex_);
+    probe_error_ = std::move(error);
+  }
   void fail_removes(std::optional<Error> error) {
     const std::lock_guard lock(mutex_);
     remove_error_ = std::move(error);
@@ -91,7 +95,11 @@ class FakeDriver final : public Driver {
     return locked([&] { return under_way_; });
   }
 
-  Result<DriverCapabilities> probe() override { return capabilities; }
+  Result<DriverCapabilities> probe() override {
+    return locked([&]() -> Result<DriverCapabilities> {
+      return probe_error_ ? Result<DriverCapabilities>(*probe_error_) : capabilities;
+    });
+  }
 
   Status create(const SandboxOrder& order, std::stop_token stop) override {
     std::unique_lock lock(mutex_);
@@ -160,6 +168,7 @@ class FakeDriver final : public Driver {
   std::condition_variable_any changed_;
   bool held_ = false;
   std::size_t under_way_ = 0;
+  std::optional<Error> probe_error_;
   std::optional<Error> create_error_;
   std::optional<Error> remove_error_;
   std::map<std::string, SandboxReport> engine_;

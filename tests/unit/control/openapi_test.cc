@@ -43,8 +43,8 @@ std::set<std::string> named_refusals() {
   std::set<std::string> names;
   const auto parts = split(paragraph, '`');
   static const std::set<std::string> kNotNames = {
-      "validation_failed", "limit",  "used",   "setting",
-      "missing",           "reason", "counts", "Retry-After"};
+      "validation_failed", "limit",    "used", "setting", "missing", "reason", "counts",
+      "Retry-After",       "resource", "scope"};
   for (std::size_t i = 1; i < parts.size(); i += 2) {
     if (!kNotNames.contains(std::string(parts[i]))) {
       names.emplace(parts[i]);

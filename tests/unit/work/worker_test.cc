@@ -121,6 +121,14 @@ struct FakeController {
     CHECK(until([&] { return over; }));
     return answer;
   }
+
+  /// Sends a call whose answer nobody waits for.
+  void post(const std::string& path, const std::string& body) {
+    auto stream = tunnel->open({"POST", path, {}, true}, {});
+    REQUIRE(stream);
+    (*stream)->write(body);
+    (*stream)->end_body();
+  }
 };
 
 /// A worker in a thread of its own, as in the daemon.
@@ -240,6 +248,50 @@ TEST_CASE("a worker's stop leaves its sandboxes running, and the next start know
   CHECK(inventory.first == 200);
   CHECK(inventory.second.find("\"i1\"") != std::string::npos);
   CHECK(inventory.second.find("\"lost\"") != std::string::npos);
+}
+
+// Complaint 39: the worker gives up before the server does.
+TEST_CASE("a create that is under way is undone when the controller is out of reach for too long") {
+  const Folder folder;
+  FakeClock clock;
+  Quiet events;
+  FakeController controller;
+  WorkerConfig config{.controller_url = controller.url(), .state_dir = folder.path};
+  config.start_lease = 300ms;
+  const WorkerIdentity who{id<WorkerId>("w-1"), id<ControllerId>("c-1"), "acme", "wk_secret"};
+  RunningWorker worker(config, who, clock, events);
+  REQUIRE(controller.until([&] { return controller.tunnel != nullptr; }));
+  worker.driver->hold_creates();
+  const auto create = json::dump(wire::to_json(order(wire::DeliveryKind::kCreate, "i1", 1, clock)));
+  controller.post("/v1/deliveries", create);
+  REQUIRE(controller.until([&] { return worker.driver->creates_under_way() == 1; }));
+  controller.acceptor->close();  // Nobody answers its dials.
+  controller.tunnel->close(0ms);
+  CHECK(controller.until([&] { return worker.driver->creates_under_way() == 0; }));
+  CHECK_FALSE(worker.driver->has("i1"));
+}
+
+TEST_CASE("a worker whose driver fails says so with its heartbeats, and when it is well again") {
+  const Folder folder;
+  FakeClock clock;
+  Quiet events;
+  FakeController controller;
+  WorkerConfig config{.controller_url = controller.url(), .state_dir = folder.path};
+  config.reconcile_interval = 100ms;
+  const WorkerIdentity who{id<WorkerId>("w-1"), id<ControllerId>("c-1"), "acme", "wk_secret"};
+  RunningWorker worker(config, who, clock, events);
+  const auto last_problem = [&] {
+    const auto body = json::parse(controller.heartbeats.back());
+    return body ? body->text("problem") : std::string("?");
+  };
+  REQUIRE(controller.until([&] { return !controller.heartbeats.empty(); }));
+  CHECK(last_problem().empty());
+  worker.driver->fail_probes(Error{ErrorCode::kUnavailable, "the engine does not answer"});
+  CHECK(controller.until([&] { return last_problem() == "the engine does not answer"; }));
+  // What it proved before stands: a passing fault is no loss of a capability.
+  CHECK(controller.heartbeats.back().find("\"egress\"") != std::string::npos);
+  worker.driver->fail_probes(std::nullopt);
+  CHECK(controller.until([&] { return last_problem().empty(); }));
 }
 
 TEST_CASE("the waits between dials grow from 0.2 s to 15 s") {
