@@ -62,6 +62,14 @@ void add_limits(config::Table& table, ControllerConfig& config) {
                 config.api_queue, {1, 1'000'000});
   table.integer({.key = "api.max_body_bytes", .help = "body of a short API call"},
                 config.max_body_bytes, {1024, 64 << 20});
+  table.integer(
+      {.key = "rate_limit_per_key", .help = "calls a second of one credential; 0: no limit"},
+      config.rate_limit_per_key, {0, 1'000'000});
+  table.integer({.key = "rate_limit_burst", .help = "calls of one credential at once"},
+                config.rate_limit_burst, {1, 1'000'000});
+  table.integer({.key = "failed_auth_per_minute",
+                 .help = "wrong credentials of one address; 0 (behind a reverse proxy): no limit"},
+                config.failed_auth_per_minute, {0, 1'000'000});
   table.time<std::chrono::milliseconds>(
       {.key = "create_wait_ms", .help = "how long a create may take to run"}, config.create_wait,
       {1, kDayMs});

@@ -37,6 +37,12 @@ struct ControllerConfig {
   std::chrono::seconds audit_retention{std::chrono::hours{24 * 400}};
   std::size_t max_connections = 20'000;
   std::size_t max_body_bytes = 1 << 20;
+  /// Calls a second of one credential in the long run, and at once; 0: no limit.
+  std::int64_t rate_limit_per_key = 50;
+  std::int64_t rate_limit_burst = 200;
+  /// Wrong credentials a minute from one address (IPv6: one /64) before it is refused unlooked. 0
+  /// turns it off: behind a reverse proxy all callers share the proxy's address.
+  std::int64_t failed_auth_per_minute = 20;
 };
 
 /// The control plane: API, gateway, tunnels, store, scheduler.

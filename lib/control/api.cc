@@ -43,12 +43,12 @@ std::optional<net::ApiResponse> narrow_gate(Services& services, const net::ApiRe
   if (!role) {
     return std::nullopt;
   }
-  const auto caller = services.authenticator.authenticate(request.headers, request.remote_address);
-  if (!caller) {
-    return refuse(caller.error());
+  auto admission = services.authenticator.admit(request.headers, request.remote_address);
+  if (auto* refused = std::get_if<net::ApiResponse>(&admission)) {
+    return std::move(*refused);
   }
   auto refusal = refuse(policy::check(*role, policy::Action::kListSandboxes).error());
-  services.audit.note(*caller, policy::Action::kListSandboxes, refusal);
+  services.audit.note(std::get<Caller>(admission), policy::Action::kListSandboxes, refusal);
   return refusal;
 }
 
@@ -66,11 +66,12 @@ void Api::on(const std::string& method, const std::string& pattern, Handler hand
   server_.route(method, pattern,
                 [this, route, handler = std::move(handler)](const net::ApiRequest& request,
                                                             const net::ApiResponder& answer) {
-                  const auto caller =
-                      services_.authenticator.authenticate(request.headers, request.remote_address);
-                  if (!caller) {
-                    return answer(refuse(caller.error()));
+                  const auto admission =
+                      services_.authenticator.admit(request.headers, request.remote_address);
+                  if (const auto* refused = std::get_if<net::ApiResponse>(&admission)) {
+                    return answer(*refused);
                   }
+                  const Caller* caller = std::get_if<Caller>(&admission);
                   const auto noted = [this, route, caller = *caller,
                                       answer](const net::ApiResponse& response) {
                     services_.audit.note(caller, route->action, response);

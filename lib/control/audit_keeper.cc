@@ -49,6 +49,7 @@ void AuditKeeper::note(const Caller& caller, policy::Action action, const std::s
   row.action = policy::name_of(action);
   row.outcome = refusal;
   row.address = caller.address;
+  row.request = caller.trace.request_id;
   const bool first = counts_.with([&](auto& counts) {
     const std::string key = caller.credential + " " + refusal;
     if (const auto counted = counts.find(key); counted != counts.end()) {

@@ -1,8 +1,10 @@
 #include "control/auth.h"
 
 #include "base/text.h"
+#include "control/refusals.h"
 #include "store/credentials.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -20,6 +22,14 @@ Error unauthenticated(const char* message) {
 
 Error unknown_credential() {
   return unauthenticated("the credential is unknown, expired or revoked");
+}
+
+/// Says when to come back, and which setting it was.
+net::ApiResponse refuse_excess(const Limits::Excess& excess, const std::string& what) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(excess.wait).count();
+  auto refusal = refuse("rate_limited", what + "; try again later", {{"setting", excess.setting}});
+  refusal.headers.add("Retry-After", std::to_string(std::max<std::int64_t>(seconds, 1)));
+  return refusal;
 }
 
 policy::Role role_of(const store::CredentialRow& row) {
@@ -54,17 +64,31 @@ std::string credential_text(const wire::Headers& headers) {
   return key == nullptr ? std::string() : std::string(trim(*key));
 }
 
-Result<Caller> Authenticator::authenticate(const wire::Headers& headers,
-                                           const std::string& address) {
+Admission Authenticator::admit(const wire::Headers& headers, const std::string& address) {
   const std::string text = credential_text(headers);
   if (text.empty()) {
-    return unauthenticated("an API key is required; send it as `Authorization: Bearer sk_...`");
+    // Nothing was tried, so nothing is counted.
+    return refuse(
+        unauthenticated("an API key is required; send it as `Authorization: Bearer sk_...`"));
+  }
+  const WallTime now = context_.clock.now();
+  const auto name = store::parse_credential(text);
+  if (auto excess = limits_.before_look_up(address, name ? name->id : "", now)) {
+    return refuse_excess(*excess, "too many wrong credentials came from this address");
   }
   auto caller = look_up(text, address);
-  if (caller) {
-    caller->trace = wire::trace_of(headers);
+  if (!caller) {
+    if (caller.error().code == ErrorCode::kUnauthenticated) {
+      limits_.failed(address, now);
+    }
+    return refuse(caller.error());
   }
-  return caller;
+  limits_.succeeded(caller->credential);
+  if (auto excess = limits_.take(caller->credential, caller->role == policy::Role::kWorker, now)) {
+    return refuse_excess(*excess, "this credential calls too often");
+  }
+  caller->trace = wire::trace_of(headers);
+  return std::move(*caller);
 }
 
 Result<Caller> Authenticator::look_up(const std::string& text, const std::string& address) {

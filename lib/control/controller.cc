@@ -39,6 +39,13 @@ Status check_config(const ControllerConfig& config) {
     return bad_option("max_sandboxes_per_workspace",
                       "max_sandboxes_per_workspace must not be negative");
   }
+  if (config.rate_limit_per_key < 0 || config.rate_limit_burst < 1) {
+    return bad_option("rate_limit_burst",
+                      "rate_limit_per_key must not be negative, rate_limit_burst at least 1");
+  }
+  if (config.failed_auth_per_minute < 0) {
+    return bad_option("failed_auth_per_minute", "failed_auth_per_minute must not be negative");
+  }
   if (config.create_wait <= milliseconds{0}) {
     return bad_option("create_wait", "create_wait must be above 0");
   }

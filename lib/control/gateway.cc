@@ -99,10 +99,11 @@ void Gateway::shut_down() {
 }
 
 Gateway::Finding Gateway::look_up(const Question& question) {
-  const auto caller = services_.authenticator.authenticate(question.headers, question.remote);
-  if (!caller) {
-    return {refuse(caller.error())};
+  const auto admission = services_.authenticator.admit(question.headers, question.remote);
+  if (const auto* refused = std::get_if<net::ApiResponse>(&admission)) {
+    return {*refused};
   }
+  const Caller* caller = std::get_if<Caller>(&admission);
   if (const Status may = policy::check(caller->role, action_of(question.match)); !may) {
     auto refusal = refuse(may.error());
     services_.audit.note(*caller, action_of(question.match), refusal);

@@ -23,8 +23,8 @@ struct Services {
 /// A line of the audit log, written in the action's own transaction.
 inline store::AuditRow audit_row(const Context& context, const Caller& caller, const char* action,
                                  const std::string& target) {
-  return {0,      context.clock.now(), caller.tenant, caller.credential, action, target,
-          "done", caller.address};
+  return {0,      context.clock.now(), caller.tenant,          caller.credential, action, target,
+          "done", caller.address,      caller.trace.request_id};
 }
 
 }  // namespace sandboxkit::control

@@ -18,8 +18,8 @@ Status call(const GroupWriter::Body& body, Connection& connection) {
 
 }  // namespace
 
-GroupWriter::GroupWriter(std::unique_ptr<Connection> connection)
-    : connection_(std::move(connection)), thread_([this] { serve(); }) {}
+GroupWriter::GroupWriter(std::unique_ptr<Connection> connection, std::size_t max_waiting)
+    : connection_(std::move(connection)), max_waiting_(max_waiting), thread_([this] { serve(); }) {}
 
 GroupWriter::~GroupWriter() {
   {
@@ -36,6 +36,10 @@ Status GroupWriter::run(const Body& body) {
   const auto job = std::make_shared<Job>(&body);
   {
     const std::lock_guard lock(mutex_);
+    if (queue_.size() >= max_waiting_) {
+      return Error{ErrorCode::kUnavailable, "too many writes wait for the store; try again later",
+                   "overloaded"};
+    }
     queue_.push_back(job);
   }
   waiting_.notify_one();

@@ -23,14 +23,19 @@ namespace sandboxkit::store {
 class GroupWriter {
  public:
   static constexpr std::size_t kMaxGroup = 64;
+  /// Writes that may wait for the one thread: more than all threads of a daemon together, so that
+  /// only a defect or an embedder with many threads meets it.
+  static constexpr std::size_t kMaxWaiting = 4096;
   using Body = std::function<Status(Connection&)>;
 
-  explicit GroupWriter(std::unique_ptr<Connection> connection);
+  explicit GroupWriter(std::unique_ptr<Connection> connection,
+                       std::size_t max_waiting = kMaxWaiting);
   ~GroupWriter();  ///< Finishes what was accepted.
   GroupWriter(const GroupWriter&) = delete;
   GroupWriter& operator=(const GroupWriter&) = delete;
 
-  /// Blocking until the commit. The body may run more than once.
+  /// Blocking until the commit. The body may run more than once. Errors: kUnavailable `overloaded`
+  /// at once when too many wait; those of the body and of the commit.
   Status run(const Body& body);
 
  private:
@@ -52,6 +57,7 @@ class GroupWriter {
   static void answer(const Group& group, const Status& whole);
 
   std::unique_ptr<Connection> connection_;
+  const std::size_t max_waiting_;
   std::mutex mutex_;
   std::condition_variable waiting_;
   std::deque<std::shared_ptr<Job>> queue_;

@@ -235,7 +235,8 @@ class Tx {
 /// A write is all or nothing, and durable when `write` returns; writes of several threads share one
 /// commit (group commit), so a body may run again and must have no effect but on `tx`. A body that
 /// returns an error rolls back its own writes only.
-/// Errors of every call: kUnavailable `store_unavailable` (disk full, I/O), kInternal.
+/// Errors of every call: kUnavailable `store_unavailable` (disk full, I/O), `overloaded` (too many
+/// writes wait), kInternal.
 /// Thread-safety: any thread. Blocking: a write waits for its commit.
 class Store {
  public:

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -211,6 +213,42 @@ TEST_CASE("a disk that takes no more writes is named, nothing is half there, and
   }
   CHECK(reason(world.put(large)) == "ok");
   CHECK(count(world) == 2);
+}
+
+TEST_CASE("past its limit a write is refused at once, and those that wait are written") {
+  TemporaryFolder folder;
+  auto file = open_database_file(folder.file("db"), kControllerSchema);
+  REQUIRE(file);
+  GroupWriter writer(std::move(file->writer), 1);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  std::thread slow([&] {
+    CHECK(writer.run([&, first = true](Connection&) mutable {
+      if (std::exchange(first, false)) {
+        begun.set_value();
+        go_on.get_future().wait();
+      }
+      return Status();
+    }));
+  });
+  begun.get_future().wait();
+  // Two more, of which one has room: whoever comes second is refused while the first still waits.
+  std::atomic<int> refused{0};
+  std::promise<void> told;
+  const auto write = [&] {
+    const Status status = writer.run([](Connection&) { return Status(); });
+    if (!status && reason(status) == "overloaded" && ++refused == 1) {
+      told.set_value();
+    }
+  };
+  std::thread second(write);
+  std::thread third(write);
+  told.get_future().wait();
+  go_on.set_value();
+  for (auto* thread : {&slow, &second, &third}) {
+    thread->join();
+  }
+  CHECK(refused == 1);
 }
 
 TEST_CASE("a job that fills the disk fails alone, and those beside it are written") {
