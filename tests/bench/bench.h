@@ -37,6 +37,10 @@ class Samples {
  public:
   void add(Clock::time_point start) { add_seconds(seconds_since(start)); }
   void add_seconds(double seconds) { microseconds_.push_back(seconds * 1e6); }
+  void append(const Samples& other) {
+    microseconds_.insert(microseconds_.end(), other.microseconds_.begin(),
+                         other.microseconds_.end());
+  }
   double percentile(double share) {
     std::sort(microseconds_.begin(), microseconds_.end());
     const auto index = share * static_cast<double>(microseconds_.size() - 1);
