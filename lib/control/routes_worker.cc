@@ -26,17 +26,6 @@ Status write_join(Services& services, const Caller& token, const store::WorkerRo
       return Error{ErrorCode::kUnauthenticated, "the join token was used up or has expired",
                    "unauthenticated"};
     }
-    auto siblings = tx.workers(worker.tenant, worker.tenant.empty());
-    if (!siblings) {
-      return siblings.error();
-    }
-    if (std::ranges::any_of(*siblings, [&](const store::WorkerRow& each) {
-          return each.name == worker.name && each.tenant == worker.tenant;
-        })) {
-      return Error{ErrorCode::kConflict,
-                   "a worker of this name has joined already; delete it or take another name",
-                   "name_taken", "name"};
-    }
     if (auto inserted = tx.insert(worker); !inserted) {
       return inserted;
     }

@@ -166,6 +166,7 @@ ALTER TABLE credential ADD COLUMN max_cpu_cores REAL NOT NULL DEFAULT -1;
 ALTER TABLE credential ADD COLUMN max_memory_mb INTEGER NOT NULL DEFAULT -1;
 CREATE INDEX credential_worker ON credential (worker) WHERE kind = 'wk' AND revoked IS NULL;
 CREATE INDEX credential_sandbox ON credential (sandbox) WHERE sandbox <> '';
+CREATE UNIQUE INDEX worker_name ON worker (tenant, name);
 ALTER TABLE worker ADD COLUMN taints TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE worker ADD COLUMN problem TEXT NOT NULL DEFAULT '';
 ALTER TABLE worker ADD COLUMN capability_cap TEXT NOT NULL DEFAULT '';

@@ -71,7 +71,13 @@ Result<bool> SqliteTx::use_join_token(const std::string& id) {
 
 Status SqliteTx::insert(const WorkerRow& row) {
   touched_.insert(row.id);
-  return insert_row(connection_, row);
+  auto status = insert_row(connection_, row);
+  if (!status && status.error().message.find("worker.tenant, worker.name") != std::string::npos) {
+    return Error{ErrorCode::kConflict,
+                 "a worker of this name has joined already; delete it or take another name",
+                 "name_taken", "name"};
+  }
+  return status;
 }
 
 Status SqliteTx::update_heartbeat(const WorkerRow& row) {

@@ -157,6 +157,7 @@ class Tx {
   /// Takes one use; false when none is left (compare-and-set).
   virtual Result<bool> use_join_token(const std::string& id) = 0;
 
+  /// kConflict `name_taken` when a worker of the same tenant (or unscoped one) has the name.
   virtual Status insert(const WorkerRow& row) = 0;
   /// Replaces what a heartbeat may tell (not id, tenant, state, joined).
   virtual Status update_heartbeat(const WorkerRow& row) = 0;

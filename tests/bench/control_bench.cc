@@ -62,6 +62,7 @@ struct World {
     const Status written = store->write([&](store::Tx& tx) -> Status {
       for (int i = 0; i < count; ++i) {
         store::WorkerRow row{"w-" + std::to_string(i)};
+        row.name = row.id;
         row.tenant = i % 2 == 0 ? "" : "t" + std::to_string(i % kTenants);
         row.arch = "amd64";
         row.cpu_cores = 1024;

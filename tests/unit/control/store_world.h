@@ -58,6 +58,7 @@ struct StoreWorld {
 
   void add_worker(const std::string& id, const std::string& tenant) {
     store::WorkerRow row{id, tenant};
+    row.name = id;
     row.arch = "amd64";
     row.cpu_cores = 64;
     row.memory_mb = 64 * 1024;

@@ -158,6 +158,20 @@ TEST_CASE("a heartbeat replaces what a worker may tell and nothing else") {
         "worker_not_found");
 }
 
+TEST_CASE("a worker's name is taken once in its workspace, and once in the unscoped fleet") {
+  StoreWorld world;
+  const auto join = [&](const std::string& id, const std::string& tenant) {
+    WorkerRow row = worker_row(id, tenant);
+    row.name = "build";
+    return reason(world.put(row));
+  };
+  CHECK(join("w-1", "acme") == "ok");
+  CHECK(join("w-2", "acme") == "name_taken");
+  CHECK(join("w-3", "rival") == "ok");
+  CHECK(join("w-4", "") == "ok");
+  CHECK(join("w-5", "") == "name_taken");
+}
+
 TEST_CASE("a tenant sees its own workers and, where asked for, the unscoped ones") {
   StoreWorld world;
   REQUIRE(world.put(worker_row("w-own", "acme")).has_value());

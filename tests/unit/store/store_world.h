@@ -17,6 +17,7 @@ inline WallTime at(std::int64_t milliseconds) {
 inline WorkerRow worker_row(const std::string& id, const std::string& tenant) {
   WorkerRow row{.id = id};
   row.tenant = tenant;
+  row.name = id;
   row.joined = at(1);
   return row;
 }
