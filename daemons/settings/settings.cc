@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -73,7 +73,7 @@ void read_file(const std::string& path, config::Sources& sources, config::Readin
   struct stat facts {};
   if (!file || fstat(fileno(file.get()), &facts) != 0) {
     sources.file_is_unread = true;
-    reading.problems.push_back({path, std::string("cannot be read: ") + std::strerror(errno)});
+    reading.problems.push_back({path, "cannot be read: " + std::generic_category().message(errno)});
     return;
   }
   config::FileText text{.name = path, .text = {}, .open_to_others = (facts.st_mode & kOthers) != 0};
@@ -86,7 +86,7 @@ void read_file(const std::string& path, config::Sources& sources, config::Readin
   }
   if (std::ferror(file.get()) != 0) {
     sources.file_is_unread = true;
-    reading.problems.push_back({path, std::string("cannot be read: ") + std::strerror(errno)});
+    reading.problems.push_back({path, "cannot be read: " + std::generic_category().message(errno)});
     return;
   }
   sources.file = std::move(text);

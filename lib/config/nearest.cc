@@ -14,22 +14,18 @@ constexpr std::size_t kMaxNameBytes = 80;
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   const std::size_t width = to.size() + 1;
   std::vector<std::size_t> table((from.size() + 1) * width);
-  const auto cell = [&](std::size_t i, std::size_t j) -> std::size_t& {
-    return table[i * width + j];
-  };
-  for (std::size_t i = 0; i <= from.size(); ++i) {
-    for (std::size_t j = 0; j <= to.size(); ++j) {
-      if (i == 0 || j == 0) {
-        cell(i, j) = i + j;
-        continue;
-      }
-      const bool same = from[i - 1] == to[j - 1];
-      cell(i, j) =
-          std::min({cell(i - 1, j) + 1, cell(i, j - 1) + 1, cell(i - 1, j - 1) + (same ? 0U : 1U)});
-      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-        cell(i, j) = std::min(cell(i, j), cell(i - 2, j - 2) + 1);
-      }
+  const auto at = [&](std::size_t i, std::size_t j) { return table[i * width + j]; };
+  const auto least = [&](std::size_t i, std::size_t j) {
+    if (i == 0 || j == 0) {
+      return i + j;
     }
+    const std::size_t replaced = at(i - 1, j - 1) + (from[i - 1] == to[j - 1] ? 0 : 1);
+    const bool swapped = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+    return std::min(
+        {at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, swapped ? at(i - 2, j - 2) + 1 : replaced});
+  };
+  for (std::size_t cell = 0; cell < table.size(); ++cell) {
+    table[cell] = least(cell / width, cell % width);
   }
   return table.back();
 }

@@ -23,6 +23,23 @@ bool is_of_a_service(std::string_view rest) {
          (rest.starts_with("PORT_") && rest.size() > 5 && rest[5] >= '0' && rest[5] <= '9');
 }
 
+std::string same_twice(const std::string& one, const std::string& other) {
+  return "`" + one + "` and `" + other + "` say the same: give one of them";
+}
+
+/// What a variable holds: of a list or map its items, which commas part.
+std::vector<Placed> items_of(const Option& option, const std::string& value,
+                             const std::string& where) {
+  if (!option.repeatable()) {
+    return {{value, where}};
+  }
+  std::vector<Placed> items;
+  for (const std::string_view item : split(value, ',')) {
+    items.push_back({std::string(trim(item)), where});
+  }
+  return items;
+}
+
 class Reader {
  public:
   Reader(const Table& table, Reading& reading) : table_(table), reading_(reading) {}
@@ -46,13 +63,13 @@ class Reader {
     complain(std::move(where), "`" + option.about.key + "` " + message);
   }
 
-  void read_section(const FileText& file, const Node& map, const std::string& section);
-  void read_member(const FileText& file, const Node& member, const std::string& section);
-  void unknown_key(const std::string& where, const Node& member, const std::string& section);
+  void read_section(const FileText& file, const YamlNode& map, const std::string& section);
+  void read_member(const FileText& file, const YamlNode& member, const std::string& section);
+  void unknown_key(const std::string& where, const YamlNode& member, const std::string& section);
   void unknown_variable(const std::string& name);
-  void read_scalar(const Option& option, const Node& node, const std::string& where);
-  void read_items(const Option& option, const FileText& file, const Node& member);
-  bool take_scalar(const Option& option, const Node& node, const std::string& where);
+  void read_scalar(const Option& option, const YamlNode& node, const std::string& where);
+  void read_items(const Option& option, const FileText& file, const YamlNode& member);
+  bool take_scalar(const Option& option, const YamlNode& node, const std::string& where);
   void assign(const Option& option, Strength strength, const std::vector<Placed>& values);
   bool repeats_a_name(const Option& option, const std::vector<Placed>& values);
 
@@ -107,18 +124,18 @@ bool Reader::read_file(const FileText& file) {
   return document.whole;
 }
 
-void Reader::read_section(const FileText& file, const Node& map, const std::string& section) {
-  for (const Node& member : map.items) {
+void Reader::read_section(const FileText& file, const YamlNode& map, const std::string& section) {
+  for (const YamlNode& member : map.items) {
     read_member(file, member, section);
   }
 }
 
-void Reader::read_member(const FileText& file, const Node& member, const std::string& section) {
+void Reader::read_member(const FileText& file, const YamlNode& member, const std::string& section) {
   const std::string where = place(file, member.key_line);
   const std::string key = section + member.key;
   const bool dotted = member.key.find('.') != std::string::npos;
   if (!dotted && table_.is_section(key)) {
-    if (member.kind == Node::Kind::kMap || member.kind == Node::Kind::kEmpty) {
+    if (member.kind == YamlNode::Kind::kMap || member.kind == YamlNode::Kind::kEmpty) {
       return read_section(file, member, key + ".");
     }
     return complain(where, quoted(key) + " is a section: a map of options");
@@ -139,7 +156,8 @@ void Reader::read_member(const FileText& file, const Node& member, const std::st
   }
 }
 
-void Reader::unknown_key(const std::string& where, const Node& member, const std::string& section) {
+void Reader::unknown_key(const std::string& where, const YamlNode& member,
+                         const std::string& section) {
   std::vector<std::string> known;
   for (const Option& option : table_.options()) {
     const std::string& key = option.about.key;
@@ -164,13 +182,13 @@ void Reader::unknown_key(const std::string& where, const Node& member, const std
                       did_you_mean(section + member.key, known));
 }
 
-bool Reader::take_scalar(const Option& option, const Node& node, const std::string& where) {
+bool Reader::take_scalar(const Option& option, const YamlNode& node, const std::string& where) {
   const bool is_text = option.kind == Kind::kText || option.repeatable();
-  if (node.kind == Node::Kind::kEmpty) {
+  if (node.kind == YamlNode::Kind::kEmpty) {
     complain(option, where, "has no value");
-  } else if (node.kind != Node::Kind::kScalar) {
+  } else if (node.kind != YamlNode::Kind::kScalar) {
     complain(option, where,
-             std::string(node.kind == Node::Kind::kList ? "is a list" : "is a map") + ", not " +
+             std::string(node.kind == YamlNode::Kind::kList ? "is a list" : "is a map") + ", not " +
                  (option.repeatable() ? "text" : name_of(option.kind)));
   } else if (node.quoted && !is_text && option.kind != Kind::kChoice) {
     complain(option, where,
@@ -181,21 +199,21 @@ bool Reader::take_scalar(const Option& option, const Node& node, const std::stri
   return false;
 }
 
-void Reader::read_scalar(const Option& option, const Node& node, const std::string& where) {
+void Reader::read_scalar(const Option& option, const YamlNode& node, const std::string& where) {
   if (take_scalar(option, node, where)) {
     assign(option, Strength::kFile, {{node.text, where}});
   }
 }
 
-void Reader::read_items(const Option& option, const FileText& file, const Node& member) {
+void Reader::read_items(const Option& option, const FileText& file, const YamlNode& member) {
   const bool is_map = option.kind == Kind::kPairs;
-  if (member.kind != (is_map ? Node::Kind::kMap : Node::Kind::kList)) {
+  if (member.kind != (is_map ? YamlNode::Kind::kMap : YamlNode::Kind::kList)) {
     return complain(option, place(file, member.key_line),
                     std::string("is not ") + name_of(option.kind));
   }
   std::vector<Placed> values;
   bool good = true;
-  for (const Node& item : member.items) {
+  for (const YamlNode& item : member.items) {
     const std::string where = place(file, is_map ? item.key_line : item.line);
     if (item.key.find('=') != std::string::npos) {
       complain(option, where, "has a name with `=`");
@@ -257,15 +275,7 @@ void Reader::read_environment(const std::vector<Given>& environment) {
     if (value.empty()) {
       continue;
     }
-    std::vector<Placed> values;
-    if (option->repeatable()) {
-      for (const std::string_view item : split(value, ',')) {
-        values.push_back({std::string(trim(item)), "env " + name});
-      }
-    } else {
-      values.push_back({value, "env " + name});
-    }
-    assign(*option, Strength::kEnvironment, values);
+    assign(*option, Strength::kEnvironment, items_of(*option, value, "env " + name));
   }
 }
 
@@ -277,7 +287,7 @@ void Reader::settle_exclusives() {
       continue;
     }
     if (first.strength == second.strength) {
-      complain(second.where, "`" + one + "` and `" + other + "` say the same: give one of them");
+      complain(second.where, same_twice(one, other));
       continue;
     }
     const bool first_wins = first.strength > second.strength;

@@ -113,8 +113,8 @@ void Table::decimal(About about, double& target, double least, double most) {
        .stored = [&target]() -> std::vector<std::string> { return {to_text(target)}; }});
 }
 
-void Table::integer(About about, Range range, std::function<void(std::int64_t)> store,
-                    std::function<std::int64_t()> stored) {
+void Table::integer(About about, Range range, const std::function<void(std::int64_t)>& store,
+                    const std::function<std::int64_t()>& stored) {
   const std::string words = std::to_string(range.least) + " to " + std::to_string(range.most);
   add({.about = std::move(about),
        .kind = Kind::kInteger,
@@ -131,8 +131,9 @@ void Table::integer(About about, Range range, std::function<void(std::int64_t)> 
        .stored = [stored]() -> std::vector<std::string> { return {std::to_string(stored())}; }});
 }
 
-void Table::choice(About about, std::vector<std::string> names,
-                   std::function<void(std::size_t)> store, std::function<std::size_t()> stored) {
+void Table::choice(About about, const std::vector<std::string>& names,
+                   const std::function<void(std::size_t)>& store,
+                   const std::function<std::size_t()>& stored) {
   const auto chosen = [names](std::string_view text) {
     return std::ranges::find_if(
                names, [&](const std::string& name) { return equal_ignoring_case(name, text); }) -
@@ -183,8 +184,9 @@ void Table::pairs(About about, std::map<std::string, std::string>& target) {
        .stored =
            [&target] {
              std::vector<std::string> out;
+             out.reserve(target.size());
              for (const auto& [name, value] : target) {
-               out.push_back(name + "=" + value);
+               out.emplace_back(name).append("=").append(value);
              }
              return out;
            }});

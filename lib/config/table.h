@@ -66,11 +66,12 @@ class Table {
   template <typename T>
   void choice(About about, T& target, std::vector<std::pair<std::string, T>> named) {
     std::vector<std::string> names;
+    names.reserve(named.size());
     for (const auto& [name, value] : named) {
       names.push_back(name);
     }
     choice(
-        std::move(about), std::move(names),
+        std::move(about), names,
         [&target, named](std::size_t chosen) { target = named[chosen].second; },
         [&target, named] {
           std::size_t at = 0;
@@ -100,10 +101,11 @@ class Table {
   bool is_section(std::string_view name) const;
 
  private:
-  void integer(About about, Range range, std::function<void(std::int64_t)> store,
-               std::function<std::int64_t()> stored);
-  void choice(About about, std::vector<std::string> names, std::function<void(std::size_t)> store,
-              std::function<std::size_t()> stored);
+  void integer(About about, Range range, const std::function<void(std::int64_t)>& store,
+               const std::function<std::int64_t()>& stored);
+  void choice(About about, const std::vector<std::string>& names,
+              const std::function<void(std::size_t)>& store,
+              const std::function<std::size_t()>& stored);
 
   std::string prefix_;
   std::deque<Option> options_;

@@ -37,7 +37,7 @@ class Builder final : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     look_at(mark, {}, anchor);
-    put({.kind = Node::Kind::kEmpty, .line = line_of(mark)});
+    put({.kind = YamlNode::Kind::kEmpty, .line = line_of(mark)});
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     throw Stop{line_of(mark), "aliases (`*name`) are not taken; write the value out"};
@@ -45,19 +45,19 @@ class Builder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     look_at(mark, tag, anchor);
-    put({.kind = Node::Kind::kScalar,
+    put({.kind = YamlNode::Kind::kScalar,
          .line = line_of(mark),
          .text = value,
          .quoted = tag == kQuotedTag});
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open(Node::Kind::kList, mark, tag, anchor);
+    open(YamlNode::Kind::kList, mark, tag, anchor);
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open(Node::Kind::kMap, mark, tag, anchor);
+    open(YamlNode::Kind::kMap, mark, tag, anchor);
   }
   void OnMapEnd() override { close(); }
 
@@ -70,12 +70,12 @@ class Builder final : public YAML::EventHandler {
     int line;
   };
   struct Open {
-    Node node;
+    YamlNode node;
     std::optional<Key> key{};
   };
 
   bool wants_key() const {
-    return !open_.empty() && open_.back().node.kind == Node::Kind::kMap && !open_.back().key;
+    return !open_.empty() && open_.back().node.kind == YamlNode::Kind::kMap && !open_.back().key;
   }
 
   void look_at(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -90,7 +90,7 @@ class Builder final : public YAML::EventHandler {
     }
   }
 
-  void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag,
+  void open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
             YAML::anchor_t anchor) {
     look_at(mark, tag, anchor);
     if (wants_key()) {
@@ -103,30 +103,30 @@ class Builder final : public YAML::EventHandler {
   }
 
   void close() {
-    Node node = std::move(open_.back().node);
+    YamlNode node = std::move(open_.back().node);
     open_.pop_back();
     put(std::move(node));
   }
 
-  void put(Node node) {
+  void put(YamlNode node) {
     if (open_.empty()) {
       document_.root = std::move(node);
     } else if (wants_key()) {
-      if (node.kind != Node::Kind::kScalar) {
+      if (node.kind != YamlNode::Kind::kScalar) {
         throw Stop{node.line, "a key must be a word"};
       }
       open_.back().key = Key{std::move(node.text), node.line};
-    } else if (open_.back().node.kind == Node::Kind::kMap) {
+    } else if (open_.back().node.kind == YamlNode::Kind::kMap) {
       put_member(open_.back(), std::move(node));
     } else {
       open_.back().node.items.push_back(std::move(node));
     }
   }
 
-  void put_member(Open& map, Node value) {
+  void put_member(Open& map, YamlNode value) {
     const Key key = std::move(*map.key);
     map.key.reset();
-    const auto same = std::ranges::find(map.node.items, key.text, &Node::key);
+    const auto same = std::ranges::find(map.node.items, key.text, &YamlNode::key);
     if (same == map.node.items.end()) {
       value.key = key.text;
       value.key_line = key.line;
@@ -197,7 +197,8 @@ Document parse_yaml(std::string_view text, const std::string& name) {
     document.whole = false;
     document.problems.push_back(
         {name + ":" + std::to_string(stopped->line), std::move(stopped->message)});
-  } else if (document.root.kind != Node::Kind::kEmpty && document.root.kind != Node::Kind::kMap) {
+  } else if (document.root.kind != YamlNode::Kind::kEmpty &&
+             document.root.kind != YamlNode::Kind::kMap) {
     document.problems.push_back(
         {name + ":" + std::to_string(document.root.line), "a file is a map of options"});
   }

@@ -10,7 +10,7 @@
 namespace sandboxkit::config {
 
 /// A part of a file, with the line on which it begins.
-struct Node {
+struct YamlNode {
   enum class Kind : unsigned char { kEmpty, kScalar, kList, kMap };
   Kind kind = Kind::kEmpty;
   int line = 1;
@@ -22,11 +22,11 @@ struct Node {
   /// The scalar had quotes (or is a block), so it is text and never a number.
   bool quoted = false;
   /// Of a list its values, of a map its members.
-  std::vector<Node> items{};
+  std::vector<YamlNode> items{};
 };
 
 struct Document {
-  Node root{};
+  YamlNode root{};
   /// False when the reading stopped at what it cannot step over; `root` is empty then.
   bool whole = true;
   std::vector<Problem> problems{};

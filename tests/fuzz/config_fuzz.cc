@@ -19,16 +19,17 @@ struct Seen {
   std::size_t deepest = 0;
 };
 
-void look_at(const config::Node& node, int lines, std::size_t depth, Seen& seen) {
+void look_at(const config::YamlNode& node, int lines, std::size_t depth, Seen& seen) {
   PROMISE(node.line >= 1 && node.line <= lines, "a value stands on a line of the file");
   const bool leaf =
-      node.kind == config::Node::Kind::kScalar || node.kind == config::Node::Kind::kEmpty;
+      node.kind == config::YamlNode::Kind::kScalar || node.kind == config::YamlNode::Kind::kEmpty;
   ++seen.nodes;
   seen.deepest = std::max(seen.deepest, leaf ? depth : depth + 1);
-  PROMISE(node.text.empty() || node.kind == config::Node::Kind::kScalar, "a scalar alone has text");
+  PROMISE(node.text.empty() || node.kind == config::YamlNode::Kind::kScalar,
+          "a scalar alone has text");
   std::set<std::string> keys;
-  for (const config::Node& item : node.items) {
-    PROMISE(node.kind == config::Node::Kind::kList || keys.insert(item.key).second,
+  for (const config::YamlNode& item : node.items) {
+    PROMISE(node.kind == config::YamlNode::Kind::kList || keys.insert(item.key).second,
             "a key stands in a map once");
     PROMISE(item.key_line >= 1 && item.key_line <= lines, "a key stands on a line of the file");
     look_at(item, lines, depth + 1, seen);

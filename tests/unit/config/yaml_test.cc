@@ -42,7 +42,7 @@ TEST_CASE("maps, lists and scalars are read with their lines") {
   CHECK(inner[0].quoted);
   REQUIRE(inner[1].items.size() == 2);
   CHECK(inner[1].items[1].text == "z");
-  CHECK(members[2].kind == Node::Kind::kEmpty);
+  CHECK(members[2].kind == YamlNode::Kind::kEmpty);
 }
 
 TEST_CASE("a file without a value is empty and good") {
