@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "control/api.h"
 #include "control/find.h"
-#include "control/lifecycle.h"
+#include "control/requests.h"
 
 #include <algorithm>
 #include <functional>
@@ -141,43 +141,19 @@ net::ApiResponse set_taints(Services& services, const Caller& caller,
       });
 }
 
-Status revoke_credentials(store::Tx& tx, const store::WorkerRow& worker, WallTime now) {
-  auto credentials = tx.credentials("wk", worker.tenant);
-  if (!credentials) {
-    return credentials.error();
-  }
-  for (const store::CredentialRow& row : *credentials) {
-    if (row.worker != worker.id) {
-      continue;
-    }
-    if (auto done = tx.revoke_credential("wk", worker.tenant, row.id, now); !done) {
-      return done.error();
-    }
-  }
-  return {};
-}
-
-/// Its credential dies with it, so it cannot come back; what it still runs ends by its own clock.
 net::ApiResponse remove(Services& services, const Caller& caller, const std::string& id) {
   std::vector<store::SandboxRow> lost;
   const Status written = services.context.store.write([&](store::Tx& tx) -> Status {
-    const WallTime now = services.context.clock.now();
     auto row = find_changeable(tx, caller, id);
     if (!row) {
       return row.error();
     }
-    if (auto revoked = revoke_credentials(tx, *row, now); !revoked) {
-      return revoked;
-    }
-    auto ended = lose_sandboxes(tx, id, "its worker was removed", now);
+    auto ended = request_worker_removal(services.context, tx, caller, *row);
     if (!ended) {
       return ended.error();
     }
     lost = std::move(*ended);
-    if (auto removed = tx.remove_worker(id); !removed) {
-      return removed;
-    }
-    return tx.insert(audit_row(services.context, caller, "worker.remove", id));
+    return {};
   });
   if (!written) {
     return refuse(written.error());

@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "control/api.h"
 #include "control/find.h"
+#include "control/requests.h"
 
 #include <algorithm>
 #include <optional>
@@ -86,47 +87,9 @@ net::ApiResponse no_content() {
   return response;
 }
 
-/// An ended sandbox is deleted at once; what its worker may still hold is removed by an order that
-/// nobody waits for.
-Status delete_ended(store::Tx& tx, store::SandboxRow& row, const Caller& caller, WallTime now) {
-  const std::string before = row.state;
-  row.desired = "stopped";
-  row.state = "deleted";
-  if (auto done = tx.update_sandbox(row, before); !done) {
-    return done.error();
-  }
-  auto worker = tx.worker(row.worker);
-  if (!worker || !*worker) {
-    return worker ? Status{} : Status(worker.error());
-  }
-  store::DeliveryRow remove{0, row.worker, row.id, row.generation, "remove"};
-  remove.created = remove.not_before = now;
-  remove.trace = wire::to_text(caller.trace);
-  return tx.insert(remove);
-}
-
-/// Writes the wish. `row` is what stands after it.
 Status write_delete(Services& services, const Caller& caller, store::SandboxRow& row) {
-  return services.context.store.write([&](store::Tx& tx) -> Status {
-    const WallTime now = services.context.clock.now();
-    auto found = tx.sandbox(caller.tenant, row.id);
-    if (!found || !*found) {
-      return found ? Status(sandbox_not_found()) : Status(found.error());
-    }
-    row = std::move(**found);
-    if (row.state == "deleted" || row.state == "stopping") {
-      return {};
-    }
-    if (auto noted = tx.insert(audit_row(services.context, caller, "sandbox.delete", row.id));
-        !noted) {
-      return noted;
-    }
-    if (is_ended(row.state)) {
-      return delete_ended(tx, row, caller, now);
-    }
-    const auto begun = begin_removal(tx, row, "deleted by " + caller.credential, now, caller.trace);
-    return begun ? Status{} : Status(begun.error());
-  });
+  return services.context.store.write(
+      [&](store::Tx& tx) { return request_delete(services.context, tx, caller, row); });
 }
 
 void remove(Services& services, const Caller& caller, const net::ApiRequest& request,
@@ -178,32 +141,10 @@ Result<std::chrono::seconds> timeout_from(const net::ApiRequest& request) {
   return std::chrono::seconds(seconds);
 }
 
-/// Compare-and-set: a sandbox that ended meanwhile stays ended. `refusal` says so.
 Status write_renewal(Services& services, const Caller& caller, WallTime expires,
                      store::SandboxRow& row, std::optional<net::ApiResponse>& refusal) {
-  return services.context.store.write([&](store::Tx& tx) -> Status {
-    refusal.reset();
-    auto found = tx.sandbox(caller.tenant, row.id);
-    if (!found || !*found) {
-      return found ? Status(sandbox_not_found()) : Status(found.error());
-    }
-    row = std::move(**found);
-    if (row.state != "running") {
-      refusal = refuse_ended(row);
-      return {};
-    }
-    row.expires = expires;
-    if (auto done = tx.update_sandbox(row, "running"); !done) {
-      return done.error();
-    }
-    if (auto noted = tx.insert(audit_row(services.context, caller, "sandbox.renew", row.id));
-        !noted) {
-      return noted;
-    }
-    store::DeliveryRow renew{0, row.worker, row.id, row.generation, "renew"};
-    renew.created = renew.not_before = services.context.clock.now();
-    renew.trace = wire::to_text(caller.trace);
-    return tx.insert(renew);
+  return services.context.store.write([&](store::Tx& tx) {
+    return request_renewal(services.context, tx, caller, expires, row, refusal);
   });
 }
 

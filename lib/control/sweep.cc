@@ -34,7 +34,7 @@ void Sweep::tick() {
     return;
   }
   const bool taken = services_.context.pool.post([this] {
-    pass();
+    pass_.run();
     services_.context.loop.post([this] { start(); });
   });
   if (!taken) {
@@ -42,8 +42,8 @@ void Sweep::tick() {
   }
 }
 
-void Sweep::pass() {
-  Roster& roster = services_.context.roster;
+void SweepPass::run() {
+  Roster& roster = context_.roster;
   roster.tick();
   if (!roster.refresh()) {
     return;  // The store says so on every call that needs it.
@@ -57,10 +57,10 @@ void Sweep::pass() {
       end_drain(line);
     }
   }
-  const WallTime now = services_.context.clock.now();
+  const WallTime now = context_.clock.now();
   if (now - last_purge_ >= kPurgeInterval) {
     last_purge_ = now;
-    const Status ignored = services_.context.store.write([&](store::Tx& tx) -> Status {
+    const Status ignored = context_.store.write([&](store::Tx& tx) -> Status {
       auto purged = tx.purge_ended(now - kTombstones);
       return purged ? Status{} : Status(purged.error());
     });
@@ -68,7 +68,7 @@ void Sweep::pass() {
   }
 }
 
-void Sweep::end_lost(const Roster::Line& line) {
+void SweepPass::end_lost(const Roster::Line& line) {
   if (line.state != WorkerState::kLost) {
     lost_.erase(line.worker);
     return;
@@ -77,8 +77,8 @@ void Sweep::end_lost(const Roster::Line& line) {
     return;
   }
   std::vector<store::SandboxRow> ended;
-  const Status written = services_.context.store.write([&](store::Tx& tx) -> Status {
-    auto lost = lose_sandboxes(tx, line.worker, "worker lost", services_.context.clock.now());
+  const Status written = context_.store.write([&](store::Tx& tx) -> Status {
+    auto lost = lose_sandboxes(tx, line.worker, "worker lost", context_.clock.now());
     if (!lost) {
       return lost.error();
     }
@@ -89,23 +89,22 @@ void Sweep::end_lost(const Roster::Line& line) {
     return;
   }
   lost_.insert(line.worker);
-  services_.context.events.tell(
-      {Severity::kWarning,
-       "worker_lost",
-       "no heartbeat and no tunnel for too long",
-       {{"worker", line.worker}, {"sandboxes", std::to_string(ended.size())}}});
+  context_.events.tell({Severity::kWarning,
+                        "worker_lost",
+                        "no heartbeat and no tunnel for too long",
+                        {{"worker", line.worker}, {"sandboxes", std::to_string(ended.size())}}});
   for (const store::SandboxRow& sandbox : ended) {
-    services_.deliverer.tell(sandbox);
+    told_.changed(sandbox);
   }
 }
 
-void Sweep::end_drain(const Roster::Line& line) {
-  const WallTime now = services_.context.clock.now();
+void SweepPass::end_drain(const Roster::Line& line) {
+  const WallTime now = context_.clock.now();
   if (!line.drain_until || *line.drain_until > now) {
     return;
   }
   std::vector<store::SandboxRow> ending;
-  const Status written = services_.context.store.write([&](store::Tx& tx) -> Status {
+  const Status written = context_.store.write([&](store::Tx& tx) -> Status {
     auto drained = drain_sandboxes(tx, line.worker, now);
     if (!drained) {
       return drained.error();
@@ -116,23 +115,21 @@ void Sweep::end_drain(const Roster::Line& line) {
   if (!written || ending.empty()) {
     return;
   }
-  services_.context.events.tell(
-      {Severity::kInfo,
-       "worker_drained",
-       "the drain's deadline has come; what still ran is being stopped",
-       {{"worker", line.worker}, {"sandboxes", std::to_string(ending.size())}}});
+  context_.events.tell({Severity::kInfo,
+                        "worker_drained",
+                        "the drain's deadline has come; what still ran is being stopped",
+                        {{"worker", line.worker}, {"sandboxes", std::to_string(ending.size())}}});
   for (const store::SandboxRow& sandbox : ending) {
-    services_.deliverer.tell(sandbox);
+    told_.changed(sandbox);
   }
-  services_.deliverer.wake(line.worker);
+  told_.queued(line.worker);
 }
 
-void Sweep::end_late_creates(const std::string& worker) {
+void SweepPass::end_late_creates(const std::string& worker) {
   std::vector<store::SandboxRow> late;
   // A call that waits ends its own create first, with the better answer.
-  const auto deadline =
-      services_.context.clock.now() - services_.context.config.create_wait - kLongestPause;
-  const Status read = services_.context.store.read([&](store::Tx& tx) -> Status {
+  const auto deadline = context_.clock.now() - context_.config.create_wait - kLongestPause;
+  const Status read = context_.store.read([&](store::Tx& tx) -> Status {
     auto rows = tx.sandboxes_of_worker(worker);
     if (!rows) {
       return rows.error();
@@ -146,9 +143,9 @@ void Sweep::end_late_creates(const std::string& worker) {
     return;
   }
   for (const store::SandboxRow& sandbox : late) {
-    if (const auto aborted = abort_create(services_.context, sandbox.tenant, sandbox.id)) {
-      services_.deliverer.tell(*aborted);
-      services_.deliverer.wake(aborted->worker);
+    if (const auto aborted = abort_create(context_, sandbox.tenant, sandbox.id)) {
+      told_.changed(*aborted);
+      told_.queued(aborted->worker);
     }
   }
 }
