@@ -1,7 +1,7 @@
 #include "control/create.h"
 
+#include "control/admit.h"
 #include "control/refusals.h"
-#include "policy/admission.h"
 #include "store/credentials.h"
 
 #include <utility>
@@ -9,29 +9,6 @@
 
 namespace sandboxkit::control {
 namespace {
-
-policy::Usage usage_of(const store::Tx::Use& use) {
-  return {use.sandboxes, use.cpu_cores, use.memory_mb};
-}
-
-template <typename Row>
-policy::Budget budget_of(const Row& row) {
-  return {row.max_sandboxes, row.max_cpu_cores, row.max_memory_mb};
-}
-
-/// A workspace's own limits where it has them, else the deployment's.
-policy::Budget or_default(policy::Budget own, const ControllerConfig& config) {
-  if (own.sandboxes < 0) {
-    own.sandboxes = config.max_sandboxes_per_workspace;
-  }
-  if (own.cpu_cores < 0) {
-    own.cpu_cores = config.max_cpu_cores_per_workspace;
-  }
-  if (own.memory_mb < 0) {
-    own.memory_mb = config.max_memory_mb_per_workspace;
-  }
-  return own;
-}
 
 /// How often the rows may disagree with the roster before a create gives up.
 constexpr std::uint64_t kMaxProposals = 64;
@@ -144,23 +121,14 @@ class Creation {
   }
 
   Status admit() {
-    auto workspace = tx_.workspace(order_.caller.tenant);
-    auto key = tx_.credential(order_.caller.credential);
-    auto used = tx_.use_of_tenant(order_.caller.tenant);
-    auto used_by_key = tx_.use_of_key(order_.caller.credential);
-    if (!workspace || !key || !used || !used_by_key) {
-      return !workspace ? workspace.error()
-             : !key     ? key.error()
-             : !used    ? used.error()
-                        : used_by_key.error();
+    auto admission =
+        control::admit(tx_, context_.config, order_.caller.tenant, order_.caller.credential,
+                       {1, order_.spec.cpu_cores, order_.spec.memory_mb});
+    if (!admission) {
+      return admission.error();
     }
-    const policy::Budget own = *workspace ? budget_of(**workspace) : policy::Budget{};
-    const policy::Allowance allowances[] = {
-        {"workspace", or_default(own, context_.config), usage_of(*used)},
-        {"key", *key ? budget_of(**key) : policy::Budget{}, usage_of(*used_by_key)}};
-    const policy::Usage wanted{1, order_.spec.cpu_cores, order_.spec.memory_mb};
-    if (const auto excess = policy::first_excess(wanted, allowances)) {
-      decision_.refusal = refuse_excess(*excess, own);
+    if (admission->excess) {
+      decision_.refusal = refuse_excess(*admission->excess, admission->own);
     }
     return {};
   }

@@ -118,7 +118,8 @@ void Deliverer::settle_inventory_answer(const std::string& worker, std::uint64_t
       value ? wire::inventory_from_json(*value) : Result<std::vector<SandboxReport>>(value.error());
   if (reports) {
     const Status written = context_.store.write([&](store::Tx& tx) -> Status {
-      auto settled = settle_inventory(tx, worker, *reports, before, context_.clock.now());
+      auto settled =
+          settle_inventory(tx, context_.config, worker, *reports, before, context_.clock.now());
       if (!settled) {
         return settled.error();
       }

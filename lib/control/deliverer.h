@@ -20,8 +20,8 @@ namespace sandboxkit::control {
 /// At least once, in order for each sandbox; a remove does not wait for a create that is under way.
 /// After a connect the inventory comes first. What is under way is known here alone, so after a
 /// crash everything that is queued is sent again, which has no second effect.
-/// A create ends with `create_wait`; other orders are tried `kMaxAttempts` times, after which the
-/// next inventory decides.
+/// A create ends with `create_wait`; a remove is tried until it is done, a renewal `kMaxAttempts`
+/// times, after which the next inventory decides.
 /// Thread-safety: `wake` and `check_inventory` from any thread; the rest on the loop's thread.
 class Deliverer {
  public:

@@ -1,5 +1,6 @@
 #include "control/lifecycle.h"
 
+#include "control/admit.h"
 #include "control/outbox.h"
 #include "control/rows.h"
 
@@ -18,12 +19,42 @@ bool is_end(SandboxState state) {
          state == SandboxState::kLost || state == SandboxState::kDeleted;
 }
 
+/// What every step of settling a report works with.
+struct Settling {
+  store::Tx& tx;
+  const ControllerConfig& config;
+  WallTime now;
+  ReportOutcome outcome{};
+};
+
+/// A sandbox that was given up runs on. False: something else has its place by now.
+Result<bool> take_back(const Settling& settling, store::SandboxRow& row) {
+  const auto may = may_return(settling.tx, settling.config, row);
+  if (!may || !*may) {
+    return may;
+  }
+  store::SandboxRow back = row;
+  back.state = "running";
+  back.reason.clear();
+  back.ended.reset();
+  auto done = settling.tx.update_sandbox(back, row.state);
+  if (!done) {
+    return done.error().code == ErrorCode::kConflict ? Result<bool>(false) : done.error();
+  }
+  if (*done) {
+    row = std::move(back);
+  }
+  return done;
+}
+
 /// One report about a row whose generation is current.
-Status settle_current(store::Tx& tx, store::SandboxRow& row, SandboxState state,
-                      const std::string& reason, WallTime now, ReportOutcome& outcome) {
+Status settle_current(Settling& settling, store::SandboxRow& row, SandboxState state,
+                      const std::string& reason) {
+  ReportOutcome& outcome = settling.outcome;
   if ((row.state == "running" || row.state == "paused") && is_end(state)) {
     const std::string end = state == SandboxState::kError ? "error" : "stopped";
-    auto done = end_sandbox(tx, row, end, reason.empty() ? "ended on its worker" : reason, now);
+    auto done = end_sandbox(settling.tx, row, end, reason.empty() ? "ended on its worker" : reason,
+                            settling.now);
     if (!done) {
       return done.error();
     }
@@ -33,20 +64,14 @@ Status settle_current(store::Tx& tx, store::SandboxRow& row, SandboxState state,
     return {};
   }
   if (row.state == "lost" && state == SandboxState::kRunning) {
-    store::SandboxRow back = row;
-    back.state = "running";
-    back.reason.clear();
-    back.ended.reset();
-    auto done = tx.update_sandbox(back, row.state);
-    if (done && *done) {
-      row = std::move(back);
+    auto back = take_back(settling, row);
+    if (!back) {
+      return back.error();
+    }
+    if (*back) {
       outcome.changed.push_back(row);
-      return {};
     }
-    if (!done && done.error().code != ErrorCode::kConflict) {
-      return done.error();
-    }
-    outcome.doubtful = true;  // Its name is taken by now: the inventory removes it.
+    outcome.doubtful |= !*back;  // The inventory removes it.
     return {};
   }
   outcome.doubtful |= is_ended(row.state) && !is_end(state);
@@ -137,22 +162,23 @@ Status requeue_removals(store::Tx& tx, const std::string& worker, const Rows& ro
   return {};
 }
 
-Status settle_reported(store::Tx& tx, const SandboxReport& report,
-                       std::optional<store::SandboxRow> row, WallTime now, ReportOutcome& outcome) {
+Status settle_reported(Settling& settling, const SandboxReport& report,
+                       std::optional<store::SandboxRow> row) {
+  ReportOutcome& outcome = settling.outcome;
   const bool stray = !row || row->generation != report.generation;
   if (stray) {
     outcome.strays.push_back(removal_of(report));
     return {};
   }
   outcome.doubtful = false;
-  if (auto status = settle_current(tx, *row, report.state, report.reason, now, outcome); !status) {
+  if (auto status = settle_current(settling, *row, report.state, report.reason); !status) {
     return status;
   }
   if (outcome.doubtful) {
     outcome.strays.push_back(removal_of(report));
     return {};
   }
-  return align_expiry(tx, *row, report, now);
+  return align_expiry(settling.tx, *row, report, settling.now);
 }
 
 }  // namespace
@@ -186,14 +212,16 @@ Result<bool> end_sandbox(store::Tx& tx, store::SandboxRow& row, const std::strin
   return tx.update_sandbox(row, before);
 }
 
-Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const std::string& worker,
+Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const ControllerConfig& config,
+                                       const std::string& worker,
                                        const std::vector<wire::HeartbeatSandbox>& reports,
                                        WallTime now) {
   auto rows = rows_of_worker(tx, worker);
   if (!rows) {
     return rows.error();
   }
-  ReportOutcome outcome;
+  Settling settling{tx, config, now};
+  ReportOutcome& outcome = settling.outcome;
   std::map<std::string, bool> reported;
   for (const wire::HeartbeatSandbox& report : reports) {
     reported[report.sandbox.str()] = true;
@@ -205,7 +233,7 @@ Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const std::string& worker,
       outcome.doubtful = true;
       continue;
     }
-    auto status = settle_current(tx, **row, report.state, report.reason, now, outcome);
+    auto status = settle_current(settling, **row, report.state, report.reason);
     if (!status) {
       return status.error();
     }
@@ -213,17 +241,19 @@ Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const std::string& worker,
   for (const auto& [id, row] : *rows) {
     outcome.doubtful |= row.state == "running" && !reported.contains(id);
   }
-  return outcome;
+  return std::move(outcome);
 }
 
-Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
+Result<ReportOutcome> settle_inventory(store::Tx& tx, const ControllerConfig& config,
+                                       const std::string& worker,
                                        const std::vector<SandboxReport>& reports,
                                        const std::vector<store::SandboxRow>& before, WallTime now) {
   auto rows = rows_of_worker(tx, worker);
   if (!rows) {
     return rows.error();
   }
-  ReportOutcome outcome;
+  Settling settling{tx, config, now};
+  ReportOutcome& outcome = settling.outcome;
   std::map<std::string, bool> reported;
   for (const SandboxReport& report : reports) {
     auto row = row_of(tx, worker, *rows, report.sandbox.str());
@@ -231,7 +261,7 @@ Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
       return row.error();
     }
     reported[report.sandbox.str()] |= *row && (*row)->generation == report.generation;
-    if (auto status = settle_reported(tx, report, std::move(*row), now, outcome); !status) {
+    if (auto status = settle_reported(settling, report, std::move(*row)); !status) {
       return status.error();
     }
   }
@@ -251,7 +281,7 @@ Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
   if (auto queued = requeue_removals(tx, worker, *rows, now); !queued) {
     return queued.error();
   }
-  return outcome;
+  return std::move(outcome);
 }
 
 Result<std::vector<store::SandboxRow>> lose_sandboxes(store::Tx& tx, const std::string& worker,

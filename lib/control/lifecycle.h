@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sandboxkit/controller.h"
+
 #include "store/store.h"
 #include "wire/messages.h"
 #include "wire/trace.h"
@@ -38,14 +40,16 @@ struct ReportOutcome {
 };
 
 /// Settles what a heartbeat says of a worker's sandboxes: ends of current generations, and the
-/// return of lost ones.
-Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const std::string& worker,
+/// return of lost ones. A lost one whose place others took meanwhile stays lost.
+Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const ControllerConfig& config,
+                                       const std::string& worker,
                                        const std::vector<wire::HeartbeatSandbox>& reports,
                                        WallTime now);
 
 /// Settles an inventory. `before` are the worker's rows as they were when the inventory was asked
 /// for: only those may become `lost` for being absent.
-Result<ReportOutcome> settle_inventory(store::Tx& tx, const std::string& worker,
+Result<ReportOutcome> settle_inventory(store::Tx& tx, const ControllerConfig& config,
+                                       const std::string& worker,
                                        const std::vector<SandboxReport>& reports,
                                        const std::vector<store::SandboxRow>& before, WallTime now);
 

@@ -58,6 +58,19 @@ Result<bool> settle_row(store::Tx& tx, wire::DeliveryKind kind, store::SandboxRo
   return false;
 }
 
+/// A remove that many attempts did not bring about is given up only when no row waits for it: the
+/// worker ends what it has of such a sandbox by itself, and its reports tell what it keeps.
+Result<bool> is_still_needed(store::Tx& tx, const std::string& worker, const Order& order) {
+  if (order.kind != wire::DeliveryKind::kRemove || order.attempts + 1 < kMaxAttempts) {
+    return true;
+  }
+  auto row = tx.sandbox_of_worker(worker, order.sandbox);
+  if (!row) {
+    return row.error();
+  }
+  return *row && (*row)->generation == order.generation && (*row)->state == "stopping";
+}
+
 Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
   auto found = tx.sandbox_of_worker(delivery.worker, delivery.sandbox);
   if (!found) {
@@ -139,6 +152,10 @@ Verdict judge_answer(const Order& order, const Result<WorkerAnswer>& answer, Wal
   if (answer && answer->status >= 200 && answer->status < 300) {
     return Verdict::kDone;
   }
+  if (order.kind == wire::DeliveryKind::kRemove) {
+    // Whatever keeps the worker from it now, the sandbox has to go; the row waits for that.
+    return Verdict::kRetry;
+  }
   if (answer && !is_passing(answer->status)) {
     return Verdict::kFailed;
   }
@@ -167,6 +184,15 @@ Result<std::optional<store::SandboxRow>> settle_order(store::Tx& tx, const std::
                                                       const Order& order, Verdict verdict,
                                                       const std::string& failure, WallTime now) {
   std::optional<store::SandboxRow> current;
+  if (verdict == Verdict::kRetry) {
+    auto needed = is_still_needed(tx, worker, order);
+    if (!needed) {
+      return needed.error();
+    }
+    if (!*needed) {
+      verdict = Verdict::kGivenUp;
+    }
+  }
   if (verdict == Verdict::kRetry) {
     auto queued = tx.retry_delivery(order.seq, now + backoff(order.attempts));
     return queued ? Result<std::optional<store::SandboxRow>>(std::move(current)) : queued.error();

@@ -40,7 +40,8 @@ struct Due {
   std::vector<std::int64_t> stale;  ///< Superseded: finished without being sent.
 };
 
-/// Orders that are tried this often are given up; the next inventory decides.
+/// Orders that are tried this often are given up, but for removes that a row waits for; the next
+/// inventory decides.
 inline constexpr std::int64_t kMaxAttempts = 30;
 inline constexpr std::size_t kMaxDue = 1000;
 
@@ -50,7 +51,8 @@ Status finish_stale(store::Tx& tx, const Due& due);
 /// An order for what runs without a row.
 Order stray_order(const wire::Delivery& stray);
 
-/// What an answer means; a create that may be tried again is given up once `create_wait` is over.
+/// What an answer means; a create that may be tried again is given up once `create_wait` is over,
+/// and a remove is tried again whatever the answer was.
 Verdict judge_answer(const Order& order, const Result<WorkerAnswer>& answer, WallTime now,
                      std::chrono::milliseconds create_wait);
 /// `name: message` of a refused order: the tombstone's text.

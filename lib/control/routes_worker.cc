@@ -101,7 +101,8 @@ net::ApiResponse heartbeat(Services& services, const Caller& caller,
     if (auto updated = tx.update_heartbeat(**row); !updated) {
       return updated;
     }
-    auto settled = settle_heartbeat(tx, caller.worker, told->sandboxes, now);
+    auto settled =
+        settle_heartbeat(tx, services.context.config, caller.worker, told->sandboxes, now);
     if (!settled) {
       return settled.error();
     }
