@@ -13,13 +13,14 @@ using control::is_ended;
 /// A worker that is up ends what is past its time within this; longer only while its engine
 /// refuses, or right after a restart.
 constexpr seconds kEndsWithin{10};
+/// One that its worker's journal forgot: it is looked for, told to the controller, and taken back.
+constexpr seconds kOrphanEndsWithin{180};
 /// What happened this shortly before the end of a rest need not be settled.
 constexpr seconds kFresh{20};
 
 }  // namespace
 
 void Invariants::look_at_engines() {
-  const WallTime now = scene_.clock.now();
   std::map<std::string, std::string> runs_on;
   for (const auto& [id, worker] : workers_) {
     for (const auto& [sandbox, object] : worker->engine()) {
@@ -36,17 +37,28 @@ void Invariants::look_at_engines() {
         throw Violation("one generation of a sandbox runs", {sandbox, id},
                         "it runs on " + runs_on[sandbox] + " as well");
       }
-      const auto journalled = worker->journal().find(sandbox);
-      const auto& faults = worker->faults();
-      const WallTime since =
-          std::max({journalled == worker->journal().end() ? now : journalled->second.expires,
-                    worker->up_since(), disturbed_[id]});
-      if (worker->up() && object.running && journalled != worker->journal().end() &&
-          journalled->second.state == work::kRunning && !faults.keeps && !faults.keeps_badly &&
-          now - since > kEndsWithin) {
-        throw Violation("no sandbox runs past its time", {sandbox, id}, "it runs for too long");
-      }
+      check_time(*worker, sandbox, object);
     }
+  }
+}
+
+void Invariants::check_time(const SimWorker& worker, const std::string& sandbox,
+                            const EngineObject& object) {
+  const EngineFaults& faults = worker.faults();
+  if (!worker.up() || !object.running || faults.keeps || faults.keeps_badly) {
+    return;
+  }
+  const auto found = worker.journal().find(sandbox);
+  const bool known = found != worker.journal().end();
+  if (known && found->second.state != work::kRunning) {
+    return;  // It is being made, or removed.
+  }
+  const WallTime since =
+      std::max({known ? std::max(found->second.expires, found->second.updated) : object.expires,
+                worker.up_since(), disturbed_[worker.id()]});
+  if (scene_.clock.now() - since > (known ? kEndsWithin : kOrphanEndsWithin)) {
+    throw Violation("no sandbox runs past its time", {sandbox, worker.id()},
+                    sandbox + " on " + worker.id() + " runs for too long");
   }
 }
 

@@ -66,6 +66,7 @@ class Invariants {
   bool is_purged(const std::string& sandbox) const;
   bool is_drained(const std::string& worker) const;
   bool is_lost(const std::string& worker) const;
+  void check_time(const SimWorker& worker, const std::string& sandbox, const EngineObject& object);
   void explain_rows(const std::string& worker);
   void explain_engine(const std::string& worker);
   void check_audit();
