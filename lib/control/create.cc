@@ -1,7 +1,7 @@
 #include "control/create.h"
 
-#include "control/admit.h"
 #include "control/refusals.h"
+#include "control/room.h"
 #include "store/credentials.h"
 
 #include <utility>
@@ -121,14 +121,13 @@ class Creation {
   }
 
   Status admit() {
-    auto admission =
-        control::admit(tx_, context_.config, order_.caller.tenant, order_.caller.credential,
-                       {1, order_.spec.cpu_cores, order_.spec.memory_mb});
-    if (!admission) {
-      return admission.error();
+    auto check = check_limits(tx_, context_.config, order_.caller.tenant, order_.caller.credential,
+                              {1, order_.spec.cpu_cores, order_.spec.memory_mb});
+    if (!check) {
+      return check.error();
     }
-    if (admission->excess) {
-      decision_.refusal = refuse_excess(*admission->excess, admission->own);
+    if (check->excess) {
+      decision_.refusal = refuse_excess(*check->excess, check->own);
     }
     return {};
   }

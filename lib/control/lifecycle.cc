@@ -1,7 +1,7 @@
 #include "control/lifecycle.h"
 
-#include "control/admit.h"
 #include "control/outbox.h"
+#include "control/room.h"
 #include "control/rows.h"
 
 #include <algorithm>
@@ -202,6 +202,10 @@ Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::str
   return true;
 }
 
+const char* state_when_removed(const store::SandboxRow& row) {
+  return row.reason.starts_with(kCreateTimeout) ? "error" : "deleted";
+}
+
 Result<bool> end_sandbox(store::Tx& tx, store::SandboxRow& row, const std::string& state,
                          const std::string& reason, WallTime now) {
   const std::string before = row.state;
@@ -296,7 +300,7 @@ Result<std::vector<store::SandboxRow>> lose_sandboxes(store::Tx& tx, const std::
       continue;
     }
     const bool was_stopping = row.state == "stopping";
-    auto done = end_sandbox(tx, row, was_stopping ? "deleted" : "lost",
+    auto done = end_sandbox(tx, row, was_stopping ? state_when_removed(row) : "lost",
                             was_stopping ? row.reason : reason, now);
     if (!done) {
       return done.error();

@@ -26,6 +26,9 @@ inline constexpr const char* kReasonDrained = "drained";
 Result<bool> begin_removal(store::Tx& tx, store::SandboxRow& row, const std::string& reason,
                            WallTime now, const wire::Trace& trace = {});
 
+/// What a row that is `stopping` is once its sandbox is gone.
+const char* state_when_removed(const store::SandboxRow& row);
+
 /// Writes an end. False when the row changed under us.
 Result<bool> end_sandbox(store::Tx& tx, store::SandboxRow& row, const std::string& state,
                          const std::string& reason, WallTime now);

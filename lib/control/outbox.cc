@@ -41,8 +41,7 @@ Result<bool> settle_remove(store::Tx& tx, store::SandboxRow& row, WallTime now) 
   if (row.state != "stopping") {
     return false;
   }
-  const bool timed_out = row.reason.starts_with(kCreateTimeout);
-  return end_sandbox(tx, row, timed_out ? "error" : "deleted", row.reason, now);
+  return end_sandbox(tx, row, state_when_removed(row), row.reason, now);
 }
 
 Result<bool> settle_row(store::Tx& tx, wire::DeliveryKind kind, store::SandboxRow& row,

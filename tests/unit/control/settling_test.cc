@@ -128,6 +128,16 @@ TEST_CASE("a worker that is cordoned keeps what comes back to it") {
   CHECK(world.row(sandbox.id).state == "running");
 }
 
+TEST_CASE(
+    "a create that was taken back is an error, also when its worker is lost before it is gone") {
+  ReportWorld world;
+  const auto row = world.create("acme").row;
+  REQUIRE(abort_create(world.context, "acme", row.id));
+  world.lose(row.worker);
+  CHECK(world.row(row.id).state == "error");
+  CHECK(world.row(row.id).reason.starts_with(kCreateTimeout));
+}
+
 TEST_CASE("a remove that its worker refuses is tried until it is done, however often") {
   ReportWorld world;
   auto sandbox = world.run();

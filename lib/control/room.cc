@@ -1,4 +1,4 @@
-#include "control/admit.h"
+#include "control/room.h"
 
 #include "control/rows.h"
 
@@ -57,8 +57,9 @@ Result<bool> has_room(store::Tx& tx, const ControllerConfig& config, const store
 
 }  // namespace
 
-Result<Admission> admit(store::Tx& tx, const ControllerConfig& config, const std::string& tenant,
-                        const std::string& credential, const policy::Usage& wanted) {
+Result<LimitCheck> check_limits(store::Tx& tx, const ControllerConfig& config,
+                                const std::string& tenant, const std::string& credential,
+                                const policy::Usage& wanted) {
   auto workspace = tx.workspace(tenant);
   auto key = tx.credential(credential);
   auto used = tx.use_of_tenant(tenant);
@@ -69,22 +70,23 @@ Result<Admission> admit(store::Tx& tx, const ControllerConfig& config, const std
            : !used    ? used.error()
                       : used_by_key.error();
   }
-  Admission admission;
-  admission.own = *workspace ? budget_of(**workspace) : policy::Budget{};
+  LimitCheck check;
+  check.own = *workspace ? budget_of(**workspace) : policy::Budget{};
   const policy::Allowance allowances[] = {
-      {"workspace", or_default(admission.own, config), usage_of(*used)},
+      {"workspace", or_default(check.own, config), usage_of(*used)},
       {"key", *key ? budget_of(**key) : policy::Budget{}, usage_of(*used_by_key)}};
-  admission.excess = policy::first_excess(wanted, allowances);
-  return admission;
+  check.excess = policy::first_excess(wanted, allowances);
+  return check;
 }
 
 Result<bool> may_return(store::Tx& tx, const ControllerConfig& config,
                         const store::SandboxRow& row) {
-  auto admission = admit(tx, config, row.tenant, row.created_by, {1, row.cpu_cores, row.memory_mb});
-  if (!admission) {
-    return admission.error();
+  auto check =
+      check_limits(tx, config, row.tenant, row.created_by, {1, row.cpu_cores, row.memory_mb});
+  if (!check) {
+    return check.error();
   }
-  return admission->excess ? Result<bool>(false) : has_room(tx, config, row);
+  return check->excess ? Result<bool>(false) : has_room(tx, config, row);
 }
 
 }  // namespace sandboxkit::control
