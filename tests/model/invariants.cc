@@ -298,7 +298,8 @@ bool Invariants::is_true(const store::SandboxRow& row) const {
     return fate.deleted_by.contains(reason.substr(by.size()));
   }
   if (reason.starts_with(control::kCreateTimeout)) {
-    return now - row.created >= config_.create_wait;
+    const bool fits = row.state == "stopping" || row.state == "error";
+    return fits && now - row.created >= config_.create_wait;
   }
   if (reason == control::kReasonDrained) {
     return is_drained(row.worker);

@@ -10,7 +10,7 @@
 namespace sandboxkit::model {
 namespace {
 
-constexpr std::size_t kRemembered = 40;
+constexpr std::size_t kRemembered = 12;
 
 }  // namespace
 
@@ -122,10 +122,7 @@ void World::ask_create(const control::CreateOrder& order) {
   fate.tenant = order.caller.tenant;
   fate.idempotency_key = order.idempotency_key;
   fate.tolerant = !order.spec.tolerations.empty();
-  sandboxes_.push_back({order.caller.tenant, order.id});
-  if (sandboxes_.size() > kRemembered) {
-    sandboxes_.erase(sandboxes_.begin());
-  }
+  remember({order.caller.tenant, order.id});
   scene_.say({order.id, order.caller.tenant},
              "create " + order.id + " by " + order.caller.credential + " name `" + order.spec.name +
                  "` key `" + order.idempotency_key + "`");
@@ -134,12 +131,23 @@ void World::ask_create(const control::CreateOrder& order) {
       [this, order](const SimController::Told& told) { note_created(order, told); });
 }
 
+/// Callers ask for what they heard of last, and now and then for what never was.
+void World::remember(KnownSandbox sandbox) {
+  sandboxes_.push_back(std::move(sandbox));
+  if (sandboxes_.size() > kRemembered) {
+    sandboxes_.erase(sandboxes_.begin());
+  }
+}
+
 void World::note_created(const control::CreateOrder& order, const SimController::Told& told) {
   scene_.say(
       {order.id, order.caller.tenant, told.row.id},
       "create " + order.id + " is answered " + std::to_string(told.status) + " " + told.row.id);
   ++scene_.counts["create answered " + std::to_string(told.status)];
   if (told.row.id.empty()) {
+    if (!scene_.dice.chance(50)) {
+      std::erase_if(sandboxes_, [&](const KnownSandbox& each) { return each.id == order.id; });
+    }
     return;
   }
   if (told.row.tenant != order.caller.tenant) {

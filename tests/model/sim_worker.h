@@ -64,6 +64,7 @@ class SimWorker {
   const std::string& id() const { return setup_.id; }
   WorkerSetup& setup() { return setup_; }
   EngineFaults& faults() { return faults_; }
+  const EngineFaults& faults() const { return faults_; }
   bool up() const { return up_; }
   std::uint64_t incarnation() const { return incarnation_; }
   WallTime up_since() const { return up_since_; }

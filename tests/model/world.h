@@ -117,6 +117,7 @@ class World final : public Wires {
   control::Caller caller_of(const std::string& tenant);
   void ask_create(const control::CreateOrder& order);
   void note_created(const control::CreateOrder& order, const SimController::Told& told);
+  void remember(KnownSandbox sandbox);
   const KnownSandbox* any_sandbox();
   Status write(const std::function<Status(store::Tx&)>& body);
   void heal(SimWorker& worker);
