@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/terminal.h"
+#include "daemons/cli/command_tree.h"
 #include "daemons/cli/completion.h"
 
 #include <algorithm>
@@ -33,72 +34,6 @@ Environment:
   SANDBOXKIT_URL   the controller, http://host:port
   SANDBOXKIT_KEY   your key, sk_... (or op_... of the operator)
 Without them ~/.config/sandboxkit/config.json counts; `sandboxkit login` writes it.)";
-
-/// All that the options can set. Lives as long as the parser.
-struct Arguments {
-  Common common{};
-  CreateOptions create{};
-  RunOptions run{};
-  ExecOptions exec{};
-  ListOptions list{};
-  RemoveOptions remove{};
-  TokenOptions token{};
-  WorkspaceOptions workspace{};
-  EgressCheckOptions check{};
-  PlaceOptions place{};
-  std::string from{}, to{}, id{}, name{}, timeout{};
-  std::vector<std::string> names{};
-  std::string role = "member";
-  std::string shell = "bash";
-  /// What the chosen command does.
-  std::function<int()> action{};
-};
-
-/// Adds commands that share the arguments and the connection's options.
-class Commands {
- public:
-  Commands(CLI::App& app, Arguments& arguments) : app_(app), args_(arguments) {}
-
-  CLI::App* add(CLI::App* parent, const std::string& name, const std::string& what,
-                const std::string& examples, std::function<int(Arguments&)> action) {
-    CLI::App* command = parent->add_subcommand(name, what);
-    command->footer(examples.empty() ? "" : "Examples:\n" + examples);
-    if (action) {
-      command->callback([this, action = std::move(action)] {
-        if (!args_.action) {  // The inner command's comes first.
-          args_.action = [this, action] { return action(args_); };
-        }
-      });
-    }
-    return command;
-  }
-
-  /// A command that calls the controller.
-  CLI::App* calling(CLI::App* parent, const std::string& name, const std::string& what,
-                    const std::string& examples, std::function<int(Arguments&)> action) {
-    CLI::App* command = add(parent, name, what, examples, std::move(action));
-    command->add_option("--url", args_.common.connection.url, "the controller, http://host:port");
-    command->add_option(
-        "--key", args_.common.connection.key,
-        "your key (others can see it in the process list: SANDBOXKIT_KEY is better)");
-    return command;
-  }
-
-  /// One that prints what the controller answers: for people, or as JSON.
-  CLI::App* online(CLI::App* parent, const std::string& name, const std::string& what,
-                   const std::string& examples, std::function<int(Arguments&)> action) {
-    CLI::App* command = calling(parent, name, what, examples, std::move(action));
-    command->add_flag("--json", args_.common.json, "print JSON for programs");
-    return command;
-  }
-
-  CLI::App& app() { return app_; }
-  Arguments& args() { return args_; }
-
- private:
-  CLI::App& app_;
-  Arguments& args_;
-};
 
 void add_create_options(CLI::App* command, CreateOptions& create) {
   command->add_option("--image", create.image, "image on the worker's engine")
@@ -227,102 +162,6 @@ void add_use_commands(Commands& commands) {
   copy->add_option("to", args.to, "SANDBOX:PATH, LOCAL, or - for standard output")->required();
 }
 
-void add_worker_commands(Commands& commands) {
-  Arguments& args = commands.args();
-  CLI::App* workers = commands.online(
-      &commands.app(), "workers", "list workers, and change them",
-      "  sandboxkit workers\n  sandboxkit workers cordon w-0123456789ab   # no new sandboxes on it",
-      [](Arguments& a) { return list_workers(a.common); });
-  workers->require_subcommand(0, 1);
-  const auto with_id = [&](CLI::App* command) {
-    command->add_option("worker", args.id, "the worker's id")->required();
-  };
-  with_id(commands.online(workers, "cordon", "give it no new sandboxes", "",
-                          [](Arguments& a) { return change_worker(a.common, a.id, "cordon"); }));
-  with_id(commands.online(workers, "uncordon", "give it new sandboxes again", "",
-                          [](Arguments& a) { return change_worker(a.common, a.id, "uncordon"); }));
-  CLI::App* drain = commands.online(
-      workers, "drain", "give it no new sandboxes, and stop what runs at the deadline",
-      "  sandboxkit workers drain w-0123456789ab                 # until all have ended\n"
-      "  sandboxkit workers drain w-0123456789ab --deadline 10m",
-      [](Arguments& a) { return drain_worker(a.common, a.id, a.timeout); });
-  with_id(drain);
-  drain->add_option("--deadline", args.timeout, "how long what runs may go on, such as 90s or 2h");
-  CLI::App* taint = commands.online(
-      workers, "taint", "replace its taints: only creates that tolerate them land on it",
-      "  sandboxkit workers taint w-0123456789ab gpu-only\n"
-      "  sandboxkit workers taint w-0123456789ab              # lift all",
-      [](Arguments& a) { return taint_worker(a.common, a.id, a.names); });
-  with_id(taint);
-  taint->add_option("taint", args.names, "the taints");
-  with_id(commands.online(workers, "rm", "forget it and revoke its credential", "",
-                          [](Arguments& a) { return remove_worker(a.common, a.id); }));
-
-  CLI::App* token = commands.add(&commands.app(), "token", "join tokens for workers", "", nullptr);
-  token->require_subcommand(1);
-  CLI::App* create = commands.online(
-      token, "create", "make a join token; prints it, once",
-      "  sandboxkit token create                 # one use, 15 minutes\n"
-      "  sandboxkit token create --name build-1  # for a worker of that name\n"
-      "  sandboxkit token create --unscoped      # operator: a worker for every workspace",
-      [](Arguments& a) { return create_token(a.common, a.token); });
-  create->add_option("--name", args.token.name, "the worker's name");
-  create->add_option("--ttl", args.token.ttl, "how long it counts (default 15m)");
-  create->add_option("--uses", args.token.max_uses, "how many workers may join (default 1)");
-  create->add_flag("--unscoped", args.token.unscoped,
-                   "for the fleet of every workspace (operator)");
-  commands.online(token, "ls", "list join tokens", "",
-                  [](Arguments& a) { return list_tokens(a.common); });
-  commands
-      .online(token, "rm", "revoke a join token", "",
-              [](Arguments& a) { return remove_token(a.common, a.id); })
-      ->add_option("id", args.id, "the token's id")
-      ->required();
-}
-
-void add_key_commands(Commands& commands) {
-  Arguments& args = commands.args();
-  CLI::App* key = commands.add(&commands.app(), "key", "keys of the workspace", "", nullptr);
-  key->require_subcommand(1);
-  CLI::App* create =
-      commands.online(key, "create", "make a key; prints it, once",
-                      "  sandboxkit key create --role member --name ci",
-                      [](Arguments& a) { return create_key(a.common, a.role, a.name); });
-  create->add_option("--role", args.role, "owner or member")->capture_default_str();
-  create->add_option("--name", args.name, "what it is for");
-  commands.online(key, "ls", "list keys", "", [](Arguments& a) { return list_keys(a.common); });
-  commands
-      .online(key, "rm", "revoke a key", "",
-              [](Arguments& a) { return remove_key(a.common, a.id); })
-      ->add_option("id", args.id, "the key's id")
-      ->required();
-
-  CLI::App* workspace =
-      commands.add(&commands.app(), "workspace", "workspaces (operator)", "", nullptr);
-  workspace->require_subcommand(1);
-  CLI::App* made =
-      commands.online(workspace, "create", "make a workspace; prints its first owner's key, once",
-                      "  sandboxkit workspace create acme --max-sandboxes 50",
-                      [](Arguments& a) { return create_workspace(a.common, a.workspace); });
-  made->add_option("id", args.workspace.id, "its id")->required();
-  made->add_option("--name", args.workspace.name, "its name for people");
-  CLI::App* limit = commands.online(
-      workspace, "limit", "replace a workspace's limits; what is absent is the default",
-      "  sandboxkit workspace limit acme --max-sandboxes 50 --max-memory-mb 65536",
-      [](Arguments& a) { return limit_workspace(a.common, a.workspace); });
-  limit->add_option("id", args.workspace.id, "its id")->required();
-  for (CLI::App* command : {made, limit}) {
-    command->add_option("--max-sandboxes", args.workspace.max_sandboxes,
-                        "how many may exist at once");
-    command->add_option("--max-cpu-cores", args.workspace.max_cpu_cores,
-                        "cores that they may reserve together");
-    command->add_option("--max-memory-mb", args.workspace.max_memory_mb,
-                        "memory that they may reserve together");
-  }
-  commands.online(workspace, "ls", "list workspaces", "",
-                  [](Arguments& a) { return list_workspaces(a.common); });
-}
-
 void add_policy_commands(Commands& commands) {
   Arguments& args = commands.args();
   CLI::App* egress =
@@ -374,24 +213,6 @@ void add_policy_commands(Commands& commands) {
                    "place that many in a row, each on the fleet that the one before left")
       ->check(CLI::Range(1, 1'000'000));
   place_command->add_flag("--json", args.place.json, "one JSON object a line");
-}
-
-void add_audit_commands(Commands& commands) {
-  Arguments& args = commands.args();
-  CLI::App* audit = commands.add(&commands.app(), "audit", "who did what", "", nullptr);
-  audit->require_subcommand(1);
-  commands
-      .online(audit, "list", "lines of your workspace (operator: those of none), oldest first",
-              "  sandboxkit audit list --json > lines.json",
-              [](Arguments& a) { return list_audit(a.common, a.id); })
-      ->add_option("--after", args.id, "only what follows the line of this id");
-  CLI::App* verify = commands.add(
-      audit, "verify", "check the chain of hashes on the controller's disk, also while it runs",
-      "  sandboxkit audit verify --state-dir /var/lib/sandboxkit/controller\n"
-      "Ends with 0 when the chain is intact, 3 when it is broken, and says where.",
-      [](Arguments& a) { return verify_audit_log(a.from, a.common.json); });
-  verify->add_option("--state-dir", args.from, "the controller's state folder")->required();
-  verify->add_flag("--json", args.common.json, "print JSON for programs");
 }
 
 void add_own_commands(Commands& commands) {

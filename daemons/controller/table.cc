@@ -81,6 +81,13 @@ void add_limits(config::Table& table, ControllerConfig& config) {
       {.key = "lost_after_ms",
        .help = "a worker without heartbeat and tunnel for this long is lost"},
       config.lost_after, {1, kDayMs});
+  table.time<std::chrono::days>(
+      {.key = "worker_credential_ttl_days", .help = "how long a worker's credential counts"},
+      config.worker_credential_ttl, {1, 36'500});
+  table.time<std::chrono::days>(
+      {.key = "worker_renewal_window_days",
+       .help = "how long after its end a worker's credential may still be renewed"},
+      config.worker_renewal_window, {0, 36'500});
   table.time<std::chrono::days>({.key = "audit_retention_days",
                                  .help = "how long lines of the audit log are kept; -1: for ever"},
                                 config.audit_retention, {-1, 36'500});

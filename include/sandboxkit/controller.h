@@ -33,6 +33,10 @@ struct ControllerConfig {
   /// Threads for short API calls, and how many calls may wait for one.
   std::size_t api_threads = 8;
   std::size_t api_queue = 1024;
+  /// How long a worker's credential counts, and how long after its end it may still be renewed. A
+  /// worker renews its own from half of its life on.
+  std::chrono::seconds worker_credential_ttl{std::chrono::hours{24 * 30}};
+  std::chrono::seconds worker_renewal_window{std::chrono::hours{24 * 7}};
   /// Lines of the audit log are kept this long; negative: for ever.
   std::chrono::seconds audit_retention{std::chrono::hours{24 * 400}};
   std::size_t max_connections = 20'000;

@@ -39,6 +39,8 @@ struct WorkerIdentity {
   /// The workspace's id, or "" for the unscoped fleet. The worker refuses other tenants' orders.
   std::string tenant{};
   std::string credential{};
+  /// While a renewed credential has not been used yet: the one before it.
+  std::string previous_credential{};
 };
 
 /// Exchanges a join token for a credential of this one worker, or reads the stored one.

@@ -56,6 +56,23 @@ int create_secret(const Common& common, const std::string& target, const json::V
   return kExitOk;
 }
 
+json::Array list_of(const std::vector<std::string>& items) {
+  return json::Array(items.begin(), items.end());
+}
+
+/// How long a credential is to count, where the options say so.
+Status add_ttl(json::Object& body, const std::string& text) {
+  if (text.empty()) {
+    return {};
+  }
+  const auto ttl = parse_duration(text);
+  if (!ttl) {
+    return ttl.error();
+  }
+  body.emplace_back("ttl_seconds", std::int64_t{ttl->count()});
+  return {};
+}
+
 std::string list_in_words(const json::Value& object, std::string_view member) {
   std::string words;
   const json::Value* list = object.find(member);
@@ -192,12 +209,14 @@ int create_token(const Common& common, const TokenOptions& options) {
   if (options.max_uses) {
     body.emplace_back("max_uses", *options.max_uses);
   }
-  if (!options.ttl.empty()) {
-    const auto ttl = parse_duration(options.ttl);
-    if (!ttl) {
-      return fail(ttl.error());
-    }
-    body.emplace_back("ttl_seconds", std::int64_t{ttl->count()});
+  if (auto status = add_ttl(body, options.ttl); !status) {
+    return fail(status.error());
+  }
+  if (!options.capabilities.empty()) {
+    body.emplace_back("capabilities", list_of(options.capabilities));
+  }
+  if (!options.networks.empty()) {
+    body.emplace_back("networks", list_of(options.networks));
   }
   if (options.unscoped) {
     body.emplace_back("workspace", "");
@@ -225,29 +244,52 @@ int remove_token(const Common& common, const std::string& id) {
   return remove_by_id(common, "join-tokens", id);
 }
 
-int create_key(const Common& common, const std::string& role, const std::string& name) {
-  json::Object body{{"role", role}};
-  if (!name.empty()) {
-    body.emplace_back("name", name);
+int create_key(const Common& common, const KeyOptions& options) {
+  json::Object body;
+  if (!options.name.empty()) {
+    body.emplace_back("name", options.name);
+  }
+  if (auto status = add_ttl(body, options.ttl); !status) {
+    return fail(status.error());
+  }
+  if (!options.sandbox.empty()) {
+    return create_secret(common, sandbox_target(options.sandbox, "/tokens"), std::move(body),
+                         "token");
+  }
+  body.emplace_back("role", options.role);
+  if (options.max_sandboxes) {
+    body.emplace_back("max_sandboxes", *options.max_sandboxes);
+  }
+  if (options.max_cpu_cores) {
+    body.emplace_back("max_cpu_cores", *options.max_cpu_cores);
+  }
+  if (options.max_memory_mb) {
+    body.emplace_back("max_memory_mb", *options.max_memory_mb);
   }
   return create_secret(common, "/v1/keys", std::move(body), "key");
 }
 
-int list_keys(const Common& common) {
-  return print_listing(common, {"/v1/keys",
-                                "keys",
-                                {"ID", "NAME", "ROLE", "CREATED", "LAST USED"},
+int list_keys(const Common& common, const std::string& sandbox) {
+  const bool of_sandbox = !sandbox.empty();
+  return print_listing(common, {of_sandbox ? sandbox_target(sandbox, "/tokens") : "/v1/keys",
+                                of_sandbox ? "tokens" : "keys",
+                                {"ID", "NAME", "ROLE", "CREATED", "EXPIRES", "LAST USED"},
                                 [](const json::Value& key, WallTime now) {
+                                  const std::string role = cell(key, "role");
                                   return std::vector<std::string>{
-                                      cell(key, "id"), cell(key, "name"), cell(key, "role"),
+                                      cell(key, "id"),
+                                      cell(key, "name"),
+                                      role.empty() ? "sandbox" : role,
                                       relative_time(cell(key, "created_at"), now),
+                                      relative_time(cell(key, "expires_at"), now),
                                       relative_time(cell(key, "last_used_at"), now)};
                                 },
-                                "no keys"});
+                                of_sandbox ? "no tokens" : "no keys"});
 }
 
-int remove_key(const Common& common, const std::string& id) {
-  return remove_by_id(common, "keys", id);
+int remove_key(const Common& common, const std::string& id, const std::string& sandbox) {
+  return remove_by_id(
+      common, sandbox.empty() ? "keys" : "sandboxes/" + percent_encode(sandbox) + "/tokens", id);
 }
 
 int create_workspace(const Common& common, const WorkspaceOptions& options) {

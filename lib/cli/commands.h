@@ -65,12 +65,25 @@ struct TokenOptions {
   std::string name{};
   std::string ttl{};
   std::optional<std::int64_t> max_uses{};
+  std::vector<std::string> capabilities{};
+  std::vector<std::string> networks{};
   bool unscoped = false;
 };
 
 struct WorkspaceOptions {
   std::string id{};
   std::string name{};
+  std::optional<std::int64_t> max_sandboxes{};
+  std::optional<double> max_cpu_cores{};
+  std::optional<std::int64_t> max_memory_mb{};
+};
+
+struct KeyOptions {
+  std::string role = "member";
+  std::string name{};
+  std::string ttl{};
+  /// Not a key of the workspace, but a token for this sandbox alone.
+  std::string sandbox{};
   std::optional<std::int64_t> max_sandboxes{};
   std::optional<double> max_cpu_cores{};
   std::optional<std::int64_t> max_memory_mb{};
@@ -88,9 +101,10 @@ int remove_worker(const Common& common, const std::string& worker);
 int create_token(const Common& common, const TokenOptions& options);
 int list_tokens(const Common& common);
 int remove_token(const Common& common, const std::string& id);
-int create_key(const Common& common, const std::string& role, const std::string& name);
-int list_keys(const Common& common);
-int remove_key(const Common& common, const std::string& id);
+int create_key(const Common& common, const KeyOptions& options);
+/// With a sandbox: its tokens.
+int list_keys(const Common& common, const std::string& sandbox);
+int remove_key(const Common& common, const std::string& id, const std::string& sandbox);
 int create_workspace(const Common& common, const WorkspaceOptions& options);
 int list_workspaces(const Common& common);
 int list_audit(const Common& common, const std::string& after);

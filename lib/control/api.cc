@@ -35,6 +35,11 @@ std::optional<policy::Role> narrow_role(const std::string& kind, const net::ApiR
   return std::nullopt;
 }
 
+/// An expired credential of a worker counts on the route that renews it, and nowhere else.
+Lateness lateness_of(const Route& route) {
+  return route.action == policy::Action::kHeartbeat ? Lateness::kMayRenew : Lateness::kRefused;
+}
+
 /// Refuses a worker's credential or a join token on all but its own routes, known or not, before
 /// anything is looked up but the credential itself.
 std::optional<net::ApiResponse> narrow_gate(Services& services, const net::ApiRequest& request) {
@@ -66,8 +71,8 @@ void Api::on(const std::string& method, const std::string& pattern, Handler hand
   server_.route(method, pattern,
                 [this, route, handler = std::move(handler)](const net::ApiRequest& request,
                                                             const net::ApiResponder& answer) {
-                  const auto admission =
-                      services_.authenticator.admit(request.headers, request.remote_address);
+                  const auto admission = services_.authenticator.admit(
+                      request.headers, request.remote_address, lateness_of(*route));
                   if (const auto* refused = std::get_if<net::ApiResponse>(&admission)) {
                     return answer(*refused);
                   }

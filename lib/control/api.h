@@ -39,6 +39,7 @@ void add_create_route(Api& api, Services& services);
 void add_fleet_routes(Api& api, Services& services);
 void add_join_token_routes(Api& api, Services& services);
 void add_key_routes(Api& api, Services& services);
+void add_sandbox_token_routes(Api& api, Services& services);
 void add_workspace_routes(Api& api, Services& services);
 void add_worker_routes(Api& api, Services& services);
 void add_audit_routes(Api& api, Services& services);

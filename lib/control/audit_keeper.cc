@@ -82,6 +82,7 @@ void AuditKeeper::flush() {
     if (count.more > 0) {
       rows.push_back(count.row);
       rows.back().time = context_.clock.now();
+      rows.back().request.clear();  // It stands for several.
       rows.back().outcome += ", " + std::to_string(count.more) + " more within a minute";
     }
   }

@@ -1,7 +1,10 @@
 #include "control/auth.h"
 
 #include "base/text.h"
+#include "control/audit_keeper.h"
+#include "control/networks.h"
 #include "control/refusals.h"
+#include "control/services.h"
 #include "store/credentials.h"
 
 #include <algorithm>
@@ -32,12 +35,21 @@ net::ApiResponse refuse_excess(const Limits::Excess& excess, const std::string& 
   return refusal;
 }
 
+/// From when on a worker's credential may be renewed; one without an end at once, so that it gets
+/// one.
+WallTime half_of_life(const store::CredentialRow& row) {
+  return row.expires ? row.created + (*row.expires - row.created) / 2 : row.created;
+}
+
 policy::Role role_of(const store::CredentialRow& row) {
   if (row.kind == "sk" && row.role == "owner") {
     return policy::Role::kOwner;
   }
   if (row.kind == "sk" && row.role == "member") {
     return policy::Role::kMember;
+  }
+  if (row.kind == "sk" && row.role == "sandbox" && !row.sandbox.empty()) {
+    return policy::Role::kSandbox;
   }
   if (row.kind == "op") {
     return policy::Role::kOperator;
@@ -64,7 +76,8 @@ std::string credential_text(const wire::Headers& headers) {
   return key == nullptr ? std::string() : std::string(trim(*key));
 }
 
-Admission Authenticator::admit(const wire::Headers& headers, const std::string& address) {
+Admission Authenticator::admit(const wire::Headers& headers, const std::string& address,
+                               Lateness lateness) {
   const std::string text = credential_text(headers);
   if (text.empty()) {
     // Nothing was tried, so nothing is counted.
@@ -76,7 +89,10 @@ Admission Authenticator::admit(const wire::Headers& headers, const std::string& 
   if (auto excess = limits_.before_look_up(address, name ? name->id : "", now)) {
     return refuse_excess(*excess, "too many wrong credentials came from this address");
   }
-  auto caller = look_up(text, address);
+  Caller asking;
+  asking.address = address;
+  asking.trace = wire::trace_of(headers);
+  auto caller = look_up(text, std::move(asking), lateness);
   if (!caller) {
     if (caller.error().code == ErrorCode::kUnauthenticated) {
       limits_.failed(address, now);
@@ -87,11 +103,31 @@ Admission Authenticator::admit(const wire::Headers& headers, const std::string& 
   if (auto excess = limits_.take(caller->credential, caller->role == policy::Role::kWorker, now)) {
     return refuse_excess(*excess, "this credential calls too often");
   }
-  caller->trace = wire::trace_of(headers);
   return std::move(*caller);
 }
 
-Result<Caller> Authenticator::look_up(const std::string& text, const std::string& address) {
+bool Authenticator::counts(const store::CredentialRow& row, Lateness lateness, Caller& caller) {
+  const WallTime now = context_.clock.now();
+  if (row.revoked || caller.role == policy::Role::kNobody ||
+      (row.kind == "jn" && row.uses_left == 0)) {
+    return false;
+  }
+  if (row.kind == "wk" && now >= half_of_life(row)) {
+    caller.renewal = Caller::Renewal::kDue;
+  }
+  if (row.expires && *row.expires <= now) {
+    caller.renewal = Caller::Renewal::kOnly;
+    return row.kind == "wk" && lateness == Lateness::kMayRenew &&
+           now < *row.expires + context_.config.worker_renewal_window;
+  }
+  if (!in_networks(row.networks, caller.address)) {
+    audit_.note(caller, policy::Action::kJoinWorker, "foreign_network");
+    return false;
+  }
+  return true;
+}
+
+Result<Caller> Authenticator::look_up(const std::string& text, Caller caller, Lateness lateness) {
   const auto name = store::parse_credential(text);
   if (!name) {
     return unknown_credential();
@@ -108,18 +144,35 @@ Result<Caller> Authenticator::look_up(const std::string& text, const std::string
   if (!read) {
     return read.error();
   }
-  const WallTime now = context_.clock.now();
-  if (!row || row->kind != name->kind || !store::matches_hash(text, row->secret_hash) ||
-      row->revoked || (row->expires && *row->expires <= now) ||
-      (row->kind == "jn" && row->uses_left == 0)) {
+  if (!row || row->kind != name->kind || !store::matches_hash(text, row->secret_hash)) {
     return unknown_credential();
   }
-  const policy::Role role = role_of(*row);
-  if (role == policy::Role::kNobody) {
+  caller.role = role_of(*row);
+  caller.tenant = row->tenant;
+  caller.credential = row->id;
+  caller.worker = row->worker;
+  caller.sandbox = row->sandbox;
+  if (!counts(*row, lateness, caller)) {
     return unknown_credential();
+  }
+  const WallTime now = context_.clock.now();
+  if (!row->replaces.empty()) {
+    note_first_use(caller, now);
   }
   note_use(*row, now);
-  return Caller{role, row->tenant, row->id, row->worker, address};
+  return caller;
+}
+
+/// The worker has the new credential, or it could not use it: the old one ends. A write that fails
+/// is tried again with the next use.
+void Authenticator::note_first_use(const Caller& caller, WallTime now) {
+  const Status ignored = context_.store.write([&](store::Tx& tx) -> Status {
+    if (auto settled = tx.settle_renewal(caller.credential, now); !settled) {
+      return settled;
+    }
+    return tx.insert(audit_row(context_, caller, "worker.renew", caller.worker));
+  });
+  static_cast<void>(ignored);
 }
 
 void Authenticator::note_use(const store::CredentialRow& row, WallTime now) {

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "control/api.h"
+#include "control/credential_watch.h"
 #include "control/gateway.h"
 #include "control/openapi.h"
 #include "control/state_dir.h"
@@ -52,6 +53,12 @@ Status check_config(const ControllerConfig& config) {
   if (config.unreachable_after <= milliseconds{0} || config.lost_after < config.unreachable_after) {
     return bad_option("lost_after",
                       "lost_after must be at least unreachable_after, and both above 0");
+  }
+  if (config.worker_credential_ttl <= std::chrono::seconds{0}) {
+    return bad_option("worker_credential_ttl", "worker_credential_ttl must be above 0");
+  }
+  if (config.worker_renewal_window < std::chrono::seconds{0}) {
+    return bad_option("worker_renewal_window", "worker_renewal_window must not be negative");
   }
   return {};
 }
@@ -122,7 +129,8 @@ struct Controller::Impl {
              [] { return net::json_response(200, std::string(control::openapi_document())); });
     for (const auto add :
          {control::add_create_route, control::add_sandbox_routes, control::add_fleet_routes,
-          control::add_join_token_routes, control::add_key_routes, control::add_workspace_routes,
+          control::add_join_token_routes, control::add_key_routes,
+          control::add_sandbox_token_routes, control::add_workspace_routes,
           control::add_worker_routes, control::add_audit_routes}) {
       add(api, services);
     }
@@ -158,6 +166,7 @@ struct Controller::Impl {
     deliverer.stop();
     sweep.stop();
     audit.stop();
+    watch.stop();
     gateway.shut_down();
     waiters.shut_down();
     fleet.shut_down(kGrace);
@@ -189,16 +198,17 @@ struct Controller::Impl {
   control::Pool pool;
   control::Roster roster;
   control::Context context;
-  control::Authenticator authenticator{context};
+  control::AuditKeeper audit{context};
+  control::Authenticator authenticator{context, audit};
   control::Waiters waiters{loop};
   control::Fleet fleet{context};
   control::Deliverer deliverer{context, fleet, waiters};
-  control::AuditKeeper audit{context};
   control::Services services{context, authenticator, waiters, fleet, deliverer, audit};
   net::ApiServer server;
   control::Api api{server, services};
   control::Gateway gateway{services};
   control::Sweep sweep{services};
+  control::CredentialWatch watch{context, fleet};
   std::unique_ptr<net::Front> front;
   bool stopping = false;
 };
@@ -241,6 +251,7 @@ Status Controller::run() {
   impl.server.start(impl.config.api_threads, impl.config.api_queue);
   impl.sweep.start();
   impl.audit.start();
+  impl.watch.start();
   impl.context.events.tell(
       {Severity::kInfo,
        "controller_started",

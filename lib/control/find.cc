@@ -7,16 +7,19 @@
 
 namespace sandboxkit::control {
 
-Result<store::SandboxRow> find_sandbox(store::Tx& tx, const std::string& tenant,
+Result<store::SandboxRow> find_sandbox(store::Tx& tx, const Caller& caller,
                                        const std::string& id_or_name) {
-  auto by_id = tx.sandbox(tenant, id_or_name);
+  if (caller.role == policy::Role::kSandbox && id_or_name != caller.sandbox) {
+    return sandbox_not_found();
+  }
+  auto by_id = tx.sandbox(caller.tenant, id_or_name);
   if (!by_id) {
     return by_id.error();
   }
   if (*by_id) {
     return std::move(**by_id);
   }
-  auto by_name = tx.sandbox_by_name(tenant, id_or_name);
+  auto by_name = tx.sandbox_by_name(caller.tenant, id_or_name);
   if (!by_name) {
     return by_name.error();
   }
@@ -26,11 +29,11 @@ Result<store::SandboxRow> find_sandbox(store::Tx& tx, const std::string& tenant,
   return sandbox_not_found();
 }
 
-Result<store::SandboxRow> find_sandbox(store::Store& store, const std::string& tenant,
+Result<store::SandboxRow> find_sandbox(store::Store& store, const Caller& caller,
                                        const std::string& id_or_name) {
   std::optional<store::SandboxRow> row;
   const Status read = store.read([&](store::Tx& tx) -> Status {
-    auto found = find_sandbox(tx, tenant, id_or_name);
+    auto found = find_sandbox(tx, caller, id_or_name);
     if (!found) {
       return found.error();
     }
@@ -45,12 +48,11 @@ Result<store::SandboxRow> find_sandbox(store::Store& store, const std::string& t
 
 Result<store::WorkerRow> find_worker(store::Tx& tx, const std::string& tenant,
                                      const std::string& id) {
-  auto row = tx.worker(id);
+  auto row = tx.visible_worker(tenant, id);
   if (!row) {
     return row.error();
   }
-  const bool visible = *row && ((*row)->tenant.empty() || (*row)->tenant == tenant);
-  if (!visible) {
+  if (!*row) {
     return worker_not_found();
   }
   return std::move(**row);

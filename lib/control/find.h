@@ -7,11 +7,12 @@
 
 namespace sandboxkit::control {
 
-/// A sandbox of the caller's workspace, by id or by name. Foreign and absent take the same path and
-/// give the same error. Errors: kNotFound `sandbox_not_found`; those of the store.
-Result<store::SandboxRow> find_sandbox(store::Tx& tx, const std::string& tenant,
+/// A sandbox that the caller may see: of his workspace, by id or by name; for a sandbox's token
+/// that one alone, by its id. Foreign and absent take the same path and give the same error.
+/// Errors: kNotFound `sandbox_not_found`; those of the store.
+Result<store::SandboxRow> find_sandbox(store::Tx& tx, const Caller& caller,
                                        const std::string& id_or_name);
-Result<store::SandboxRow> find_sandbox(store::Store& store, const std::string& tenant,
+Result<store::SandboxRow> find_sandbox(store::Store& store, const Caller& caller,
                                        const std::string& id_or_name);
 
 /// A worker that the caller may see: its own and unscoped ones. Errors: kNotFound

@@ -17,6 +17,13 @@ Action action_of(const StreamMatch& match) {
   return match.kind == StreamMatch::Kind::kTunnel ? Action::kOpenTunnel : Action::kUseSandbox;
 }
 
+/// A worker's two routes are a method and a path each: its tunnel's path by another method is as
+/// closed as every other one.
+Action action_for(const Caller& caller, const StreamMatch& match, const std::string& method) {
+  const bool narrow = caller.role == policy::Role::kWorker && method != match.allow;
+  return narrow ? Action::kUseSandbox : action_of(match);
+}
+
 /// The query parameters that the table names for this path and method.
 std::string_view allowed_query(const StreamMatch& match, const std::string& method) {
   if (match.kind != StreamMatch::Kind::kFiles) {
@@ -104,9 +111,10 @@ Gateway::Finding Gateway::look_up(const Question& question) {
     return {*refused};
   }
   const Caller* caller = std::get_if<Caller>(&admission);
-  if (const Status may = policy::check(caller->role, action_of(question.match)); !may) {
+  const Action action = action_for(*caller, question.match, question.method);
+  if (const Status may = policy::check(caller->role, action); !may) {
     auto refusal = refuse(may.error());
-    services_.audit.note(*caller, action_of(question.match), refusal);
+    services_.audit.note(*caller, action, refusal);
     return {std::move(refusal)};
   }
   if (!allows(question.match, question.method)) {
@@ -143,7 +151,7 @@ Gateway::Finding Gateway::look_up_worker(const Question&, const Caller& caller) 
 }
 
 Gateway::Finding Gateway::look_up_sandbox(const Question& question, const Caller& caller) {
-  const auto row = find_sandbox(services_.context.store, caller.tenant, question.match.sandbox);
+  const auto row = find_sandbox(services_.context.store, caller, question.match.sandbox);
   if (!row) {
     return {refuse(row.error())};
   }

@@ -24,6 +24,7 @@ constexpr RefusalName kNames[] = {
     {"worker_not_found", 404},
     {"key_not_found", 404},
     {"join_token_not_found", 404},
+    {"token_not_found", 404},
     {"workspace_not_found", 404},
     {"route_not_found", 404},
     {"method_not_allowed", 405},

@@ -1,6 +1,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "control/api.h"
+#include "control/networks.h"
 #include "store/credentials.h"
 
 #include <algorithm>
@@ -20,6 +21,10 @@ constexpr std::int64_t kMaxTokenSeconds = 24 * 3600;
 constexpr std::int64_t kMaxSandboxLimit = 1'000'000;
 constexpr double kMaxCoreLimit = 1e6;
 constexpr std::int64_t kMaxMemoryLimitMb = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxKeySeconds = std::int64_t{10} * 366 * 24 * 3600;
+constexpr std::size_t kMaxListItems = 64;
+constexpr std::size_t kMaxCapabilityBytes = 64;
+constexpr std::size_t kMaxNetworkBytes = 64;
 
 using Answer = const net::ApiResponder&;
 using Request = const net::ApiRequest&;
@@ -41,6 +46,13 @@ std::string name_from(json::Reader& reader) {
   return name;
 }
 
+/// An optional end, counted from the row's `created`.
+void read_end(json::Reader& reader, store::CredentialRow& row) {
+  if (const auto seconds = reader.optional_int("ttl_seconds", 1, kMaxKeySeconds)) {
+    row.expires = row.created + std::chrono::seconds(*seconds);
+  }
+}
+
 json::Value with_secret(json::Value view, const char* member, const std::string& secret) {
   json::Object object = *view.as_object();
   object.emplace_back(member, secret);
@@ -58,24 +70,31 @@ Status write_credential(Services& services, const Caller& caller, const store::C
   });
 }
 
+/// What the body asks of a key, into its row.
+Status read_key(const json::Value& body, store::CredentialRow& row) {
+  json::Reader reader(body, "");
+  row.role = reader.required_string("role", kMaxNameBytes);
+  if (reader.ok() && row.role != "owner" && row.role != "member") {
+    reader.refuse("role", "role must be `owner` or `member`");
+  }
+  row.name = name_from(reader);
+  row.max_sandboxes = reader.optional_int("max_sandboxes", 0, kMaxSandboxLimit).value_or(-1);
+  row.max_cpu_cores = reader.optional_number("max_cpu_cores", 0, kMaxCoreLimit).value_or(-1);
+  row.max_memory_mb = reader.optional_int("max_memory_mb", 0, kMaxMemoryLimitMb).value_or(-1);
+  read_end(reader, row);
+  return reader.finish();
+}
+
 net::ApiResponse mint_key(Services& services, const Caller& caller, Request request) {
   const auto body = body_of(request);
   if (!body) {
     return refuse(body.error());
   }
-  json::Reader reader(*body, "");
-  const std::string role = reader.required_string("role", kMaxNameBytes);
-  if (reader.ok() && role != "owner" && role != "member") {
-    reader.refuse("role", "role must be `owner` or `member`");
-  }
-  const std::string name = name_from(reader);
-  if (auto status = reader.finish(); !status) {
-    return refuse(status.error());
-  }
   const auto made = store::make_credential("sk", system_random());
   auto row = credential_row(made, caller.tenant, services.context.clock.now());
-  row.role = role;
-  row.name = name;
+  if (auto read = read_key(*body, row); !read) {
+    return refuse(read.error());
+  }
   const Status written = write_credential(services, caller, row, "key.mint");
   return written ? json_answer(201, with_secret(key_view(row), "key", made.text))
                  : refuse(written.error());
@@ -98,19 +117,21 @@ net::ApiResponse list_credentials(Services& services, const char* kind, const st
   return read ? json_answer(200, json::Object{{member, std::move(views)}}) : refuse(read.error());
 }
 
-/// Without an owner's key nobody could mint one again: the last stays.
+/// Without an owner's key nobody could mint one again: the last one without an end stays.
 Status keep_an_owner(store::Tx& tx, const std::string& tenant, const std::string& id) {
   auto rows = tx.credentials("sk", tenant);
   if (!rows) {
     return rows.error();
   }
-  const auto is_owner = [](const store::CredentialRow& row) { return row.role == "owner"; };
+  const auto is_owner = [](const store::CredentialRow& row) {
+    return row.role == "owner" && !row.expires;
+  };
   const auto owners = std::ranges::count_if(*rows, is_owner);
   const bool ends_one = std::ranges::any_of(
       *rows, [&](const store::CredentialRow& row) { return row.id == id && is_owner(row); });
   if (ends_one && owners == 1) {
     return Error{ErrorCode::kConflict,
-                 "this is the last owner key of the workspace; mint another one first",
+                 "this is the last owner key without an end; mint another one first",
                  "last_owner_key"};
   }
   return {};
@@ -141,6 +162,37 @@ net::ApiResponse revoke(Services& services, const Caller& caller, const char* ki
   return response;
 }
 
+/// An optional list as JSON text; "" when there is none. An empty list lets nothing through, and
+/// would only be found out later.
+std::string list_from(json::Reader& reader, const char* name, std::size_t max_bytes) {
+  const auto items = reader.optional_strings(name, kMaxListItems, max_bytes);
+  if (!items) {
+    return {};
+  }
+  if (items->empty()) {
+    reader.refuse(name, std::string(name) + " must not be empty; leave it out for all");
+  }
+  return json::dump(json::Value(json::Array(items->begin(), items->end())));
+}
+
+/// Like `list_from`, each item in the spelling that is compared.
+std::string networks_from(json::Reader& reader) {
+  const std::string given = list_from(reader, "networks", kMaxNetworkBytes);
+  const auto items = json::parse(given);
+  json::Array networks;
+  for (const json::Value& item : items ? *items->as_array() : json::Array()) {
+    const auto network = canonical_network(*item.as_string());
+    if (!network) {
+      reader.refuse("networks",
+                    "networks must be blocks such as `10.1.0.0/16` or `fd00::/8`, with "
+                    "nothing after their bits");
+      return {};
+    }
+    networks.emplace_back(*network);
+  }
+  return given.empty() ? std::string() : json::dump(json::Value(std::move(networks)));
+}
+
 net::ApiResponse mint_join_token(Services& services, const Caller& caller, Request request) {
   const auto body = body_of(request);
   if (!body) {
@@ -151,6 +203,8 @@ net::ApiResponse mint_join_token(Services& services, const Caller& caller, Reque
   const std::int64_t uses = reader.optional_int("max_uses", 1, kMaxUses).value_or(1);
   const std::int64_t seconds =
       reader.optional_int("ttl_seconds", 1, kMaxTokenSeconds).value_or(kDefaultTokenSeconds);
+  const std::string capabilities = list_from(reader, "capabilities", kMaxCapabilityBytes);
+  const std::string networks = networks_from(reader);
   const auto workspace = reader.optional_string("workspace", TenantId::kMaxBytes);
   if (workspace && *workspace != caller.tenant) {
     reader.refuse("workspace", "a token is minted for the credential's own workspace");
@@ -168,6 +222,8 @@ net::ApiResponse mint_join_token(Services& services, const Caller& caller, Reque
   auto row = credential_row(made, caller.tenant, now);
   row.worker = name;
   row.uses_left = uses;
+  row.capabilities = capabilities;
+  row.networks = networks;
   row.expires = now + std::chrono::seconds(seconds);
   const Status written = write_credential(services, caller, row, "join_token.mint");
   return written ? json_answer(201, with_secret(join_token_view(row), "token", made.text))

@@ -76,7 +76,7 @@ net::ApiResponse list(Services& services, const Caller& caller, const net::ApiRe
 
 net::ApiResponse read_one(Services& services, const Caller& caller,
                           const net::ApiRequest& request) {
-  const auto row = find_sandbox(services.context.store, caller.tenant, request.params[0]);
+  const auto row = find_sandbox(services.context.store, caller, request.params[0]);
   return row ? json_answer(200, sandbox_view(*row)) : refuse(row.error());
 }
 
@@ -94,7 +94,7 @@ Status write_delete(Services& services, const Caller& caller, store::SandboxRow&
 
 void remove(Services& services, const Caller& caller, const net::ApiRequest& request,
             const net::ApiResponder& answer) {
-  auto row = find_sandbox(services.context.store, caller.tenant, request.params[0]);
+  auto row = find_sandbox(services.context.store, caller, request.params[0]);
   if (!row) {
     return answer(refuse(row.error()));
   }
@@ -170,7 +170,7 @@ void renew(Services& services, const Caller& caller, const net::ApiRequest& requ
   if (!timeout) {
     return answer(refuse(timeout.error()));
   }
-  auto row = find_sandbox(services.context.store, caller.tenant, request.params[0]);
+  auto row = find_sandbox(services.context.store, caller, request.params[0]);
   if (!row) {
     return answer(refuse(row.error()));
   }
@@ -199,7 +199,7 @@ void renew(Services& services, const Caller& caller, const net::ApiRequest& requ
 template <typename Read>
 void report(Services& services, const Caller& caller, const net::ApiRequest& request,
             const net::ApiResponder& answer, const char* what, Read read) {
-  const auto row = find_sandbox(services.context.store, caller.tenant, request.params[0]);
+  const auto row = find_sandbox(services.context.store, caller, request.params[0]);
   if (!row) {
     return answer(refuse(row.error()));
   }

@@ -15,11 +15,6 @@ json::Value time_or_null(const std::optional<WallTime>& time) {
   return time ? json::Value(to_rfc3339(*time)) : json::Value(nullptr);
 }
 
-template <typename Number>
-json::Value limit_or_null(Number limit) {
-  return limit < 0 ? json::Value(nullptr) : json::Value(limit);
-}
-
 json::Value text_or_null(const std::string& text) {
   return text.empty() ? json::Value(nullptr) : json::Value(text);
 }
@@ -33,6 +28,17 @@ json::Value member_or_null(const json::Value& object, std::string_view name) {
 json::Value stored_json(const std::string& text) {
   auto parsed = json::parse(text);
   return parsed ? std::move(*parsed) : json::Value(nullptr);
+}
+
+/// A list that is stored as "" when there is none.
+json::Value list_or_null(const std::string& text) {
+  return text.empty() ? json::Value(nullptr) : stored_json(text);
+}
+
+/// A limit that is stored as a negative number when there is none.
+template <typename Number>
+json::Value limit_or_null(Number limit) {
+  return limit < 0 ? json::Value(nullptr) : json::Value(limit);
 }
 
 std::string list_text(const std::vector<std::string>& items) {
@@ -108,7 +114,20 @@ json::Value key_view(const store::CredentialRow& row) {
   return json::Object{{"id", row.id},
                       {"role", row.role},
                       {"name", row.name},
+                      {"max_sandboxes", limit_or_null(row.max_sandboxes)},
+                      {"max_cpu_cores", limit_or_null(row.max_cpu_cores)},
+                      {"max_memory_mb", limit_or_null(row.max_memory_mb)},
                       {"created_at", to_rfc3339(row.created)},
+                      {"expires_at", time_or_null(row.expires)},
+                      {"last_used_at", time_or_null(row.last_used)}};
+}
+
+json::Value sandbox_token_view(const store::CredentialRow& row) {
+  return json::Object{{"id", row.id},
+                      {"sandbox", row.sandbox},
+                      {"name", row.name},
+                      {"created_at", to_rfc3339(row.created)},
+                      {"expires_at", time_or_null(row.expires)},
                       {"last_used_at", time_or_null(row.last_used)}};
 }
 
@@ -117,6 +136,8 @@ json::Value join_token_view(const store::CredentialRow& row) {
                       {"workspace", row.tenant},
                       {"name", text_or_null(row.worker)},
                       {"uses_left", row.uses_left},
+                      {"capabilities", list_or_null(row.capabilities)},
+                      {"networks", list_or_null(row.networks)},
                       {"created_at", to_rfc3339(row.created)},
                       {"expires_at", time_or_null(row.expires)}};
 }
@@ -216,7 +237,13 @@ void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts) {
   row.memory_mb = facts.driver.memory_mb;
   row.max_sandboxes = facts.max_sandboxes;
   row.max_starting = facts.max_starting;
-  row.capabilities = list_text(facts.driver.capabilities);
+  auto capabilities = facts.driver.capabilities;
+  if (!row.capability_cap.empty()) {
+    std::erase_if(capabilities, [most = stored_set(row.capability_cap)](const std::string& each) {
+      return !most.contains(each);
+    });
+  }
+  row.capabilities = list_text(capabilities);
   row.runtimes = list_text(facts.driver.runtimes);
   row.images = list_text(facts.driver.images);
   row.problem = facts.problem;

@@ -14,6 +14,7 @@ namespace sandboxkit::control {
 
 json::Value sandbox_view(const store::SandboxRow& row);
 json::Value key_view(const store::CredentialRow& row);
+json::Value sandbox_token_view(const store::CredentialRow& row);
 json::Value join_token_view(const store::CredentialRow& row);
 json::Value workspace_view(const store::WorkspaceRow& row);
 
@@ -38,7 +39,8 @@ json::Value worker_view(const store::WorkerRow& row, const store::Tx::Use& use,
 Result<WorkerView> scheduler_view(const store::WorkerRow& row, const store::Tx::Use& use,
                                   const Hearing& hearing);
 
-/// What a worker tells of itself, into its row.
+/// What a worker tells of itself, into its row: of its capabilities those that its join token let
+/// through.
 void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts);
 
 /// Whether a sandbox's state is an end.

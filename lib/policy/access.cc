@@ -34,6 +34,9 @@ const Row& row_of(Action action) {
   switch (action) {
     case Action::kCreateSandbox:
     case Action::kListSandboxes:
+    case Action::kMintSandboxToken:
+    case Action::kListSandboxTokens:
+    case Action::kRevokeSandboxToken:
       return kTenantUse;
     case Action::kReadSandbox:
     case Action::kDeleteSandbox:
@@ -159,6 +162,12 @@ const char* name_of(Action action) {
       return "sandbox.renew";
     case Action::kUseSandbox:
       return "sandbox.use";
+    case Action::kMintSandboxToken:
+      return "sandbox_token.mint";
+    case Action::kListSandboxTokens:
+      return "sandbox_token.list";
+    case Action::kRevokeSandboxToken:
+      return "sandbox_token.revoke";
     case Action::kListWorkers:
       return "worker.list";
     case Action::kReadWorker:

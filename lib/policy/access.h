@@ -16,7 +16,7 @@ enum class Role : std::uint8_t {
   kOperator,   ///< `op_`: the deployment's; belongs to no workspace.
   kWorker,     ///< `wk_`: two routes.
   kJoinToken,  ///< `jn_`: one route.
-  kSandbox,    ///< Bound to one sandbox.
+  kSandbox,    ///< `sk_`: one sandbox of its workspace, by its id.
 };
 inline constexpr std::array kRoles = {Role::kNobody,   Role::kOwner,  Role::kMember,
                                       Role::kOperator, Role::kWorker, Role::kJoinToken,
@@ -30,6 +30,9 @@ enum class Action : std::uint8_t {
   kDeleteSandbox,
   kRenewSandbox,
   kUseSandbox,  ///< exec, files, rpc, tcp.
+  kMintSandboxToken,
+  kListSandboxTokens,
+  kRevokeSandboxToken,
   kListWorkers,
   kReadWorker,
   kCordonWorker,  ///< Cordon, uncordon, drain, taint.
@@ -49,14 +52,15 @@ enum class Action : std::uint8_t {
   kHeartbeat,
 };
 inline constexpr std::array kActions = {
-    Action::kCreateSandbox,   Action::kListSandboxes,   Action::kReadSandbox,
-    Action::kDeleteSandbox,   Action::kRenewSandbox,    Action::kUseSandbox,
-    Action::kListWorkers,     Action::kReadWorker,      Action::kCordonWorker,
-    Action::kRemoveWorker,    Action::kMintJoinToken,   Action::kListJoinTokens,
-    Action::kRevokeJoinToken, Action::kMintKey,         Action::kListKeys,
-    Action::kRevokeKey,       Action::kCreateWorkspace, Action::kListWorkspaces,
-    Action::kReadAudit,       Action::kLimitWorkspace,  Action::kJoinWorker,
-    Action::kOpenTunnel,      Action::kHeartbeat};
+    Action::kCreateSandbox,    Action::kListSandboxes,     Action::kReadSandbox,
+    Action::kDeleteSandbox,    Action::kRenewSandbox,      Action::kUseSandbox,
+    Action::kMintSandboxToken, Action::kListSandboxTokens, Action::kRevokeSandboxToken,
+    Action::kListWorkers,      Action::kReadWorker,        Action::kCordonWorker,
+    Action::kRemoveWorker,     Action::kMintJoinToken,     Action::kListJoinTokens,
+    Action::kRevokeJoinToken,  Action::kMintKey,           Action::kListKeys,
+    Action::kRevokeKey,        Action::kCreateWorkspace,   Action::kListWorkspaces,
+    Action::kReadAudit,        Action::kLimitWorkspace,    Action::kJoinWorker,
+    Action::kOpenTunnel,       Action::kHeartbeat};
 
 /// The answer of the table. Everything but `kAllowed` is a refusal.
 enum class Access : std::uint8_t {

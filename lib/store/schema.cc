@@ -300,7 +300,7 @@ END;
 
 // Version 3: the audit log is a chain of hashes (audit_chain.h). Rows of older versions are chained
 // as they stand. What retention may remove is what lies at or before the anchor, and the anchor can
-// only be a row that is there.
+// only be a row that is there. A sandbox's tokens go with its row.
 constexpr const char* kControllerVersion3 = R"sql(
 ALTER TABLE audit ADD COLUMN request TEXT NOT NULL DEFAULT '';
 ALTER TABLE audit ADD COLUMN hash TEXT NOT NULL DEFAULT '';
@@ -317,6 +317,9 @@ CREATE TRIGGER audit_keeps_rows BEFORE UPDATE ON audit
 BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
 CREATE UNIQUE INDEX audit_hash_once ON audit (hash);
 INSERT INTO setting SELECT 'audit_head', seq || ' ' || hash FROM audit ORDER BY seq DESC LIMIT 1;
+
+CREATE TRIGGER sandbox_tokens_purged AFTER DELETE ON sandbox
+BEGIN DELETE FROM credential WHERE sandbox = OLD.id; END;
 
 DROP TRIGGER audit_loses_none;
 CREATE TRIGGER audit_loses_a_prefix BEFORE DELETE ON audit

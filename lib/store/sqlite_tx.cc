@@ -46,16 +46,59 @@ Result<std::optional<CredentialRow>> SqliteTx::credential(const std::string& id)
 Result<std::vector<CredentialRow>> SqliteTx::credentials(const std::string& kind,
                                                          const std::string& tenant) {
   return select_all<CredentialRow>(
-      connection_, "WHERE kind = ? AND tenant = ? AND revoked IS NULL ORDER BY created, id", kind,
-      tenant);
+      connection_,
+      "WHERE kind = ? AND tenant = ? AND revoked IS NULL AND sandbox = '' ORDER BY created, id",
+      kind, tenant);
 }
 
 Result<bool> SqliteTx::revoke_credential(const std::string& kind, const std::string& tenant,
                                          const std::string& id, WallTime now) {
-  return changed_one(
-      connection_.run("UPDATE credential SET revoked = ? "
-                      "WHERE id = ? AND kind = ? AND tenant = ? AND revoked IS NULL",
-                      now, id, kind, tenant));
+  return changed_one(connection_.run(
+      "UPDATE credential SET revoked = ? "
+      "WHERE id = ? AND kind = ? AND tenant = ? AND sandbox = '' AND revoked IS NULL",
+      now, id, kind, tenant));
+}
+
+Result<std::vector<CredentialRow>> SqliteTx::sandbox_tokens(const std::string& tenant,
+                                                            const std::string& sandbox) {
+  return select_all<CredentialRow>(
+      connection_,
+      "WHERE sandbox = ? AND sandbox <> '' AND tenant = ? AND revoked IS NULL ORDER BY created, id",
+      sandbox, tenant);
+}
+
+Result<bool> SqliteTx::revoke_sandbox_token(const std::string& tenant, const std::string& sandbox,
+                                            const std::string& id, WallTime now) {
+  return changed_one(connection_.run(
+      "UPDATE credential SET revoked = ? "
+      "WHERE id = ? AND sandbox = ? AND sandbox <> '' AND tenant = ? AND revoked IS NULL",
+      now, id, sandbox, tenant));
+}
+
+Status SqliteTx::insert_renewal(const CredentialRow& row) {
+  const auto dropped = connection_.run(
+      "DELETE FROM credential WHERE kind = 'wk' AND worker = ? AND replaces = ? AND replaces <> '' "
+      "AND revoked IS NULL",
+      row.worker, row.replaces);
+  return dropped ? insert_row(connection_, row) : Status(dropped.error());
+}
+
+Status SqliteTx::settle_renewal(const std::string& id, WallTime now) {
+  const auto ended = connection_.run(
+      "UPDATE credential SET revoked = ? WHERE kind = 'wk' AND revoked IS NULL AND id = "
+      "(SELECT replaces FROM credential WHERE id = ? AND revoked IS NULL)",
+      now, id);
+  return ended ? done(connection_.run("UPDATE credential SET replaces = '' WHERE id = ?", id))
+               : Status(ended.error());
+}
+
+Result<bool> SqliteTx::has_live_credential(const std::string& worker, WallTime now) {
+  const auto found = select_one<CredentialRow>(
+      connection_,
+      "WHERE worker = ? AND kind = 'wk' AND revoked IS NULL AND (expires IS NULL OR expires > ?) "
+      "LIMIT 1",
+      worker, now);
+  return found ? Result<bool>(found->has_value()) : Result<bool>(found.error());
 }
 
 Status SqliteTx::touch_credential(const std::string& id, WallTime now) {
@@ -109,6 +152,11 @@ Result<bool> SqliteTx::set_worker_taints(const std::string& id, const std::strin
 
 Result<std::optional<WorkerRow>> SqliteTx::worker(const std::string& id) {
   return select_one<WorkerRow>(connection_, "WHERE id = ?", id);
+}
+
+Result<std::optional<WorkerRow>> SqliteTx::visible_worker(const std::string& tenant,
+                                                          const std::string& id) {
+  return select_one<WorkerRow>(connection_, "WHERE id = ? AND tenant IN (?, '')", id, tenant);
 }
 
 Result<std::vector<WorkerRow>> SqliteTx::workers(const std::string& tenant, bool unscoped) {

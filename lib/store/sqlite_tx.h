@@ -27,6 +27,13 @@ class SqliteTx final : public Tx {
                                                  const std::string& tenant) override;
   Result<bool> revoke_credential(const std::string& kind, const std::string& tenant,
                                  const std::string& id, WallTime now) override;
+  Result<std::vector<CredentialRow>> sandbox_tokens(const std::string& tenant,
+                                                    const std::string& sandbox) override;
+  Result<bool> revoke_sandbox_token(const std::string& tenant, const std::string& sandbox,
+                                    const std::string& id, WallTime now) override;
+  Status insert_renewal(const CredentialRow& row) override;
+  Status settle_renewal(const std::string& id, WallTime now) override;
+  Result<bool> has_live_credential(const std::string& worker, WallTime now) override;
   Status touch_credential(const std::string& id, WallTime now) override;
   Result<bool> use_join_token(const std::string& id) override;
 
@@ -36,6 +43,8 @@ class SqliteTx final : public Tx {
                                 const std::optional<WallTime>& drain_until) override;
   Result<bool> set_worker_taints(const std::string& id, const std::string& taints) override;
   Result<std::optional<WorkerRow>> worker(const std::string& id) override;
+  Result<std::optional<WorkerRow>> visible_worker(const std::string& tenant,
+                                                  const std::string& id) override;
   Result<std::vector<WorkerRow>> workers(const std::string& tenant, bool unscoped) override;
   Result<std::vector<WorkerRow>> all_workers() override;
   Status remove_worker(const std::string& id) override;

@@ -147,15 +147,29 @@ class Tx {
 
   virtual Status insert(const CredentialRow& row) = 0;
   virtual Result<std::optional<CredentialRow>> credential(const std::string& id) = 0;
-  /// Not revoked ones of a kind; an empty tenant lists the tenant-less ones.
+  /// Not revoked ones of a kind, without tokens of single sandboxes; an empty tenant lists the
+  /// tenant-less ones.
   virtual Result<std::vector<CredentialRow>> credentials(const std::string& kind,
                                                          const std::string& tenant) = 0;
   /// False when there is no such live credential of that tenant and kind.
   virtual Result<bool> revoke_credential(const std::string& kind, const std::string& tenant,
                                          const std::string& id, WallTime now) = 0;
+  /// Likewise for the tokens of one sandbox.
+  virtual Result<std::vector<CredentialRow>> sandbox_tokens(const std::string& tenant,
+                                                            const std::string& sandbox) = 0;
+  virtual Result<bool> revoke_sandbox_token(const std::string& tenant, const std::string& sandbox,
+                                            const std::string& id, WallTime now) = 0;
   virtual Status touch_credential(const std::string& id, WallTime now) = 0;
   /// Takes one use; false when none is left (compare-and-set).
   virtual Result<bool> use_join_token(const std::string& id) = 0;
+
+  /// Inserts a worker's next credential; one that was made before it for the same `replaces`, and
+  /// never used, is gone then.
+  virtual Status insert_renewal(const CredentialRow& row) = 0;
+  /// The credential was used: the one that it replaces ends.
+  virtual Status settle_renewal(const std::string& id, WallTime now) = 0;
+  /// Whether a worker has a credential that is neither revoked nor past its end.
+  virtual Result<bool> has_live_credential(const std::string& worker, WallTime now) = 0;
 
   /// kConflict `name_taken` when a worker of the same tenant (or unscoped one) has the name.
   virtual Status insert(const WorkerRow& row) = 0;
@@ -165,6 +179,9 @@ class Tx {
                                         const std::optional<WallTime>& drain_until = {}) = 0;
   virtual Result<bool> set_worker_taints(const std::string& id, const std::string& taints) = 0;
   virtual Result<std::optional<WorkerRow>> worker(const std::string& id) = 0;
+  /// One that a tenant may see: its own or one without a tenant. Another's is a plain miss.
+  virtual Result<std::optional<WorkerRow>> visible_worker(const std::string& tenant,
+                                                          const std::string& id) = 0;
   /// Own workers of a tenant and, with `unscoped`, those without one. Never another tenant's.
   virtual Result<std::vector<WorkerRow>> workers(const std::string& tenant, bool unscoped) = 0;
   virtual Result<std::vector<WorkerRow>> all_workers() = 0;

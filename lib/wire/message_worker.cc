@@ -93,6 +93,9 @@ json::Value to_json(const Heartbeat& heartbeat) {
   json::Object out;
   append_facts(heartbeat.facts, out);
   out.emplace_back("sandboxes", detail::write_list(heartbeat.sandboxes, heartbeat_sandbox_to_json));
+  if (heartbeat.renew) {
+    out.emplace_back("renew", true);
+  }
   return out;
 }
 
@@ -101,23 +104,33 @@ Result<Heartbeat> heartbeat_from_json(const json::Value& value) {
   Heartbeat heartbeat{.facts = read_facts(reader)};
   heartbeat.sandboxes = detail::read_list<HeartbeatSandbox>(
       reader, "sandboxes", kMaxReportedSandboxes, read_heartbeat_sandbox);
+  heartbeat.renew = reader.optional_bool("renew").value_or(false);
   if (auto status = reader.finish(); !status) {
     return status.error();
   }
   return heartbeat;
 }
 
-json::Value heartbeat_answer_to_json(std::chrono::milliseconds interval) {
-  return json::Object{{"interval_ms", std::int64_t{interval.count()}}};
+json::Value to_json(const HeartbeatAnswer& answer) {
+  json::Object out{{"interval_ms", std::int64_t{answer.interval.count()}}};
+  if (!answer.credential.empty()) {
+    out.emplace_back("credential", answer.credential);
+  }
+  return out;
 }
 
-Result<std::chrono::milliseconds> heartbeat_answer_from_json(const json::Value& value) {
+Result<HeartbeatAnswer> heartbeat_answer_from_json(const json::Value& value) {
   json::Reader reader(value, "");
-  const std::chrono::milliseconds interval(reader.required_int("interval_ms", 1, kMaxIntervalMs));
+  HeartbeatAnswer answer{
+      std::chrono::milliseconds(reader.required_int("interval_ms", 1, kMaxIntervalMs)),
+      reader.optional_string("credential", kMaxCredentialBytes).value_or("")};
+  if (has_control_characters(answer.credential)) {
+    reader.refuse("credential", "is no credential");
+  }
   if (auto status = reader.finish(); !status) {
     return status.error();
   }
-  return interval;
+  return answer;
 }
 
 json::Value to_json(const JoinRequest& request) {

@@ -124,14 +124,22 @@ struct HeartbeatSandbox {
 struct Heartbeat {
   WorkerFacts facts;
   std::vector<HeartbeatSandbox> sandboxes{};
+  /// The worker can take another credential, when the controller finds that it is time.
+  bool renew = false;
 };
 
 json::Value to_json(const Heartbeat& heartbeat);
 Result<Heartbeat> heartbeat_from_json(const json::Value& value);
 
-/// `{"interval_ms": n}`.
-json::Value heartbeat_answer_to_json(std::chrono::milliseconds interval);
-Result<std::chrono::milliseconds> heartbeat_answer_from_json(const json::Value& value);
+struct HeartbeatAnswer {
+  std::chrono::milliseconds interval{};
+  /// The worker's next credential, only when it asked; empty: it keeps the one that it has.
+  std::string credential{};
+};
+
+/// `{"interval_ms": n, "credential"?: "wk_..."}`.
+json::Value to_json(const HeartbeatAnswer& answer);
+Result<HeartbeatAnswer> heartbeat_answer_from_json(const json::Value& value);
 
 /// `POST /v1/worker/join`: `name` and whatever of a heartbeat's facts is known already.
 struct JoinRequest {

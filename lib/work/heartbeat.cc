@@ -14,10 +14,11 @@ constexpr std::chrono::milliseconds kTimeout{5'000};
 
 }  // namespace
 
-Heartbeat::Heartbeat(io::EventLoop& loop, Target target, Random& random, EventSink& events,
-                     std::function<std::string()> write)
+Heartbeat::Heartbeat(io::EventLoop& loop, Target target, Credential& credential, Random& random,
+                     EventSink& events, std::function<std::string()> write)
     : loop_(loop),
       target_(std::move(target)),
+      credential_(credential),
       random_(random),
       events_(events),
       write_(std::move(write)),
@@ -41,18 +42,47 @@ void Heartbeat::stop() {
 void Heartbeat::beat() {
   early_ = false;
   in_flight_ = thread_.submit([this, body = write_()] {
-    const auto reply =
-        post(target_.url, "/v1/worker/heartbeat", target_.credential, body, kTimeout);
-    auto answer = reply ? body_or_error(*reply) : Result<std::string>(reply.error());
-    loop_.post([this, answer = std::move(answer)] { answered(answer); });
+    auto outcome = call(body);
+    loop_.post([this, outcome = std::move(outcome)] { answered(outcome); });
   });
 }
 
-void Heartbeat::answered(const Result<std::string>& answer) {
+Heartbeat::Outcome Heartbeat::call(const std::string& body) {
+  const std::string used = credential_.current();
+  const auto reply = post(target_.url, "/v1/worker/heartbeat", used, body, kTimeout);
+  const auto text = reply ? body_or_error(*reply) : Result<std::string>(reply.error());
+  const auto value = text ? json::parse(*text) : Result<json::Value>(text.error());
+  auto answer = value ? wire::heartbeat_answer_from_json(*value)
+                      : Result<wire::HeartbeatAnswer>(value.error());
+  const bool changed = note_credential(used, answer);
+  return {std::move(answer), changed};
+}
+
+/// True when another credential is current now.
+bool Heartbeat::note_credential(const std::string& used,
+                                const Result<wire::HeartbeatAnswer>& answer) {
+  Status kept;
+  if (answer) {
+    kept = credential_.worked(used);
+    if (kept && !answer->credential.empty()) {
+      kept = credential_.take(answer->credential);
+    }
+  } else if (answer.error().code == ErrorCode::kUnauthenticated) {
+    const auto went_back = credential_.refused(used);
+    kept = went_back ? Status() : Status(went_back.error());
+  }
+  if (!kept) {
+    events_.tell(Event{Severity::kError, "credential_not_kept", kept.error().message, {}});
+  }
+  return credential_.current() != used;
+}
+
+void Heartbeat::answered(const Outcome& outcome) {
   in_flight_ = false;
   if (stopped_) {
     return;
   }
+  const auto& answer = outcome.answer;
   if (!answer && !failing_) {
     events_.tell(Event{Severity::kWarning,
                        "heartbeat_failed",
@@ -60,8 +90,9 @@ void Heartbeat::answered(const Result<std::string>& answer) {
                        {{"reason", reason_of(answer.error())}}});
   }
   failing_ = !answer;
-  if (const auto value = answer ? json::parse(*answer) : Result<json::Value>(answer.error())) {
-    interval_ = wire::heartbeat_answer_from_json(*value).value_or(interval_);
+  again_ = again_ || outcome.soon;
+  if (answer) {
+    interval_ = answer->interval;
   }
   // A tenth of jitter each way keeps a fleet's heartbeats apart.
   const auto tenth = static_cast<std::uint64_t>(interval_.count() / 10);

@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 #include "io/event_loop.h"
+#include "wire/messages.h"
+#include "work/credential.h"
 #include "work/thread_pool.h"
 
 #include <chrono>
@@ -13,7 +15,8 @@
 
 namespace sandboxkit::work {
 
-/// Tells the controller regularly how the worker is, and at once when something ended.
+/// Tells the controller regularly how the worker is, and at once when something ended. Takes the
+/// worker's next credential from the answer.
 /// Thread-safety: the loop's thread; the calls themselves run on a thread of their own.
 class Heartbeat {
  public:
@@ -22,13 +25,12 @@ class Heartbeat {
 
   struct Target {
     std::string url;
-    std::string credential;
     std::chrono::milliseconds interval;
   };
 
   /// `write` makes the body of the next heartbeat.
-  Heartbeat(io::EventLoop& loop, Target target, Random& random, EventSink& events,
-            std::function<std::string()> write);
+  Heartbeat(io::EventLoop& loop, Target target, Credential& credential, Random& random,
+            EventSink& events, std::function<std::string()> write);
 
   void start() { beat(); }
   /// A heartbeat before its time; several in a row become one.
@@ -36,12 +38,19 @@ class Heartbeat {
   void stop();
 
  private:
+  struct Outcome {
+    Result<wire::HeartbeatAnswer> answer;
+    bool soon = false;  ///< The credential changed: it is used at once.
+  };
   void beat();
-  void answered(const Result<std::string>& answer);
+  Outcome call(const std::string& body);
+  void answered(const Outcome& outcome);
+  bool note_credential(const std::string& used, const Result<wire::HeartbeatAnswer>& answer);
   void schedule(std::chrono::milliseconds delay);
 
   io::EventLoop& loop_;
   const Target target_;
+  Credential& credential_;
   Random& random_;
   EventSink& events_;
   const std::function<std::string()> write_;

@@ -1,14 +1,12 @@
 #include "sandboxkit/worker.h"
 
-#include "io/fd.h"
 #include "json/value.h"
 #include "wire/messages.h"
+#include "work/credential.h"
 #include "work/post.h"
 #include "work/state_dir.h"
 
 #include <array>
-#include <cerrno>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,7 +15,6 @@
 namespace sandboxkit {
 namespace {
 
-constexpr const char* kIdentityFile = "worker.json";
 constexpr std::chrono::milliseconds kJoinTimeout{30'000};
 
 std::string host_name() {
@@ -25,19 +22,16 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : "worker";
 }
 
-WorkerIdentity identity_of(wire::JoinAnswer answer) {
-  return WorkerIdentity{std::move(answer.worker), std::move(answer.controller),
-                        std::move(answer.workspace), std::move(answer.credential)};
-}
-
-Result<WorkerIdentity> parse_identity(const std::string& text) {
+/// What the controller answered to a join.
+Result<WorkerIdentity> identity_of(const std::string& text) {
   const auto value = json::parse(text);
   auto answer =
       value ? wire::join_answer_from_json(*value) : Result<wire::JoinAnswer>(value.error());
   if (!answer) {
     return answer.error();
   }
-  return identity_of(std::move(*answer));
+  return WorkerIdentity{std::move(answer->worker), std::move(answer->controller),
+                        std::move(answer->workspace), std::move(answer->credential)};
 }
 
 }  // namespace
@@ -47,20 +41,12 @@ Result<WorkerIdentity> join_or_load(const WorkerConfig& config, const std::strin
   if (auto made = work::make_state_dir(config.state_dir); !made) {
     return made.error();
   }
-  const std::string path = config.state_dir + "/" + kIdentityFile;
-  const auto stored = work::read_private_file(path);
+  auto stored = work::read_identity(config.state_dir);
   if (!stored) {
     return stored.error();
   }
   if (*stored) {
-    auto identity = parse_identity(**stored);
-    if (!identity) {
-      return Error{ErrorCode::kInternal,
-                   "`" + path + "` cannot be read (" + identity.error().message +
-                       "); remove it to join again",
-                   "bad_identity"};
-    }
-    return identity;
+    return std::move(**stored);
   }
   if (join_token.empty()) {
     return Error{ErrorCode::kUnauthenticated,
@@ -82,11 +68,11 @@ Result<WorkerIdentity> join_or_load(const WorkerConfig& config, const std::strin
   if (!body) {
     return body.error();
   }
-  auto identity = parse_identity(*body);
+  auto identity = identity_of(*body);
   if (!identity) {
     return identity.error();
   }
-  if (auto written = work::write_private_file(path, *body); !written) {
+  if (auto written = work::write_identity(config.state_dir, *identity); !written) {
     return written.error();
   }
   return identity;

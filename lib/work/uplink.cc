@@ -11,8 +11,8 @@ constexpr std::chrono::seconds kGoodTunnel{10};
 
 }  // namespace
 
-Uplink::Uplink(io::EventLoop& loop, net::TunnelDial dial, Random& random, EventSink& events,
-               RequestHandler on_request, std::function<void()> on_up)
+Uplink::Uplink(io::EventLoop& loop, std::function<net::TunnelDial()> dial, Random& random,
+               EventSink& events, RequestHandler on_request, std::function<void()> on_up)
     : loop_(loop),
       dial_(std::move(dial)),
       random_(random),
@@ -31,7 +31,7 @@ void Uplink::stop() {
 }
 
 void Uplink::dial() {
-  net::dial_tunnel(loop_, dial_,
+  net::dial_tunnel(loop_, dial_(),
                    [this](Result<std::shared_ptr<io::Socket>> socket, const std::string& early) {
                      if (stopped_) {
                        return;

@@ -23,8 +23,9 @@ class Uplink {
 
   using RequestHandler = std::function<void(std::shared_ptr<net::TunnelExchange>)>;
 
-  Uplink(io::EventLoop& loop, net::TunnelDial dial, Random& random, EventSink& events,
-         RequestHandler on_request, std::function<void()> on_up);
+  /// `dial` says where and with which credential, each time anew.
+  Uplink(io::EventLoop& loop, std::function<net::TunnelDial()> dial, Random& random,
+         EventSink& events, RequestHandler on_request, std::function<void()> on_up);
 
   void start();
   /// Closes the tunnel and does not dial again.
@@ -41,7 +42,7 @@ class Uplink {
   void try_later();
 
   io::EventLoop& loop_;
-  const net::TunnelDial dial_;
+  const std::function<net::TunnelDial()> dial_;
   Random& random_;
   EventSink& events_;
   const RequestHandler on_request_;

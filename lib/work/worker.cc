@@ -5,6 +5,7 @@
 #include "json/value.h"
 #include "store/store.h"
 #include "wire/messages.h"
+#include "work/credential.h"
 #include "work/guest_proxy.h"
 #include "work/health.h"
 #include "work/heartbeat.h"
@@ -72,11 +73,15 @@ struct Worker::Impl {
         orders({who.tenant, config.max_sandboxes, config.orphan_grace}, loop, *driver, ledger,
                lanes, others, clock, events),
         routes(loop, orders, guests, *driver, others),
-        heartbeat(loop, {config.controller_url, who.credential, config.heartbeat_interval},
+        credential(config.state_dir, who),
+        heartbeat(loop, {config.controller_url, config.heartbeat_interval}, credential,
                   system_random(), events, [this] { return heartbeat_body(); }),
         uplink(
-            loop, {config.controller_url, who.credential}, system_random(), events,
-            [this](const auto& exchange) { routes.serve(exchange); },
+            loop,
+            [this] {
+              return net::TunnelDial{config.controller_url, credential.current()};
+            },
+            system_random(), events, [this](const auto& exchange) { routes.serve(exchange); },
             [this] {
               health.contact(std::chrono::steady_clock::now());
               if (beating) {
@@ -97,6 +102,7 @@ struct Worker::Impl {
     body.facts.max_sandboxes = config.max_sandboxes;
     body.facts.max_starting = starting_threads(config);
     body.facts.labels = config.labels;
+    body.renew = true;
     std::ranges::transform(orders.inventory(), std::back_inserter(body.sandboxes), line_of);
     return json::dump(wire::to_json(body));
   }
@@ -149,6 +155,7 @@ struct Worker::Impl {
   work::Orders orders;
   work::GuestProxy guests{loop, *driver};
   work::Routes routes;
+  work::Credential credential;
   work::Heartbeat heartbeat;
   work::Uplink uplink;
 };

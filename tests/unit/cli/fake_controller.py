@@ -109,6 +109,8 @@ class FakeController:
                  "capabilities": ["egress"], "last_heartbeat_at": None}]})
         if parts.path == "/v1/join-tokens" and request.command == "POST":
             return self.answer(request, 201, {"id": "abc", "token": "jn_secret", **json.loads(body)})
+        if parts.path == "/v1/keys" and request.command == "POST":
+            return self.answer(request, 201, {"id": "abc", "key": "sk_secret", **json.loads(body)})
         return self.refuse(request, 404, "route_not_found", "no such route")
 
     def collection(self, request, body, query):

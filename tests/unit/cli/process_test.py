@@ -36,7 +36,7 @@ class Case(unittest.TestCase):
 
 class Usage(Case):
     def test_every_command_has_help(self):
-        for command in ("create run ls rm show renew exec shell cp workers token key workspace egress "
+        for command in ("create run ls rm show renew exec shell cp workers token key workspace egress audit "
                         "place login completion version").split():
             done = self.run_it(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, b""), command)
@@ -195,6 +195,26 @@ class Sandboxes(Online):
         done = self.run_it("token", "create", "--unscoped", "--ttl", "1h", "--uses", "3")
         self.assertEqual((done.returncode, done.stdout), (0, b"jn_secret\n"))
         self.assertEqual(json.loads(self.fake.calls[-1][2]), {"max_uses": 3, "ttl_seconds": 3600, "workspace": ""})
+
+    def test_a_tokens_and_a_keys_bounds_are_sent(self):
+        self.run_it("token", "create", "--network", "10.0.0.0/8", "--network", "fd00::/8", "--capability", "egress")
+        self.assertEqual(json.loads(self.fake.calls[-1][2]),
+                         {"capabilities": ["egress"], "networks": ["10.0.0.0/8", "fd00::/8"]})
+        done = self.run_it("key", "create", "--max-sandboxes", "2", "--max-cpu-cores", "1.5", "--max-memory-mb", "64",
+                           "--ttl", "1m")
+        self.assertEqual((done.returncode, done.stdout), (0, b"sk_secret\n"))
+        self.assertEqual(json.loads(self.fake.calls[-1][2]),
+                         {"role": "member", "max_sandboxes": 2, "max_cpu_cores": 1.5, "max_memory_mb": 64,
+                          "ttl_seconds": 60})
+
+    def test_a_key_for_one_sandbox_is_asked_for_at_the_sandbox(self):
+        self.run_it("key", "create", "--sandbox", "build", "--name", "agent")
+        self.assertEqual(self.fake.calls[-1][:2], ("POST", "/v1/sandboxes/build/tokens"))
+        self.assertEqual(json.loads(self.fake.calls[-1][2]), {"name": "agent"})
+        self.run_it("key", "ls", "--sandbox", "build")
+        self.assertEqual(self.fake.calls[-1][:2], ("GET", "/v1/sandboxes/build/tokens"))
+        self.run_it("key", "rm", "abc", "--sandbox", "build")
+        self.assertEqual(self.fake.calls[-1][:2], ("DELETE", "/v1/sandboxes/build/tokens/abc"))
 
     def test_workers_are_listed_for_people_and_programs(self):
         self.assertIn(b"every workspace", self.run_it("workers").stdout)

@@ -33,7 +33,7 @@ void House::start() {
   if (change_) {
     change_(config);
   }
-  auto made = Controller::create(config, system_clock(), events_);
+  auto made = Controller::create(config, clock_, events_);
   if (!made) {
     FAIL(made.error().message);
   }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "sandboxkit/client.h"
+#include "sandboxkit/clock.h"
 #include "sandboxkit/controller.h"
 
 #include "json/value.h"
 #include "tests/unit/control/fake_worker.h"
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -25,6 +27,18 @@ struct Answer {
   std::string error() const { return body.text("error"); }
 };
 
+/// The machine's clock, ahead of it by what the test says.
+class AdvancedClock final : public Clock {
+ public:
+  WallTime now() const override {
+    return system_clock().now() + std::chrono::milliseconds(ahead_ms_.load());
+  }
+  void advance(std::chrono::milliseconds by) { ahead_ms_ += by.count(); }
+
+ private:
+  std::atomic<std::int64_t> ahead_ms_{0};
+};
+
 struct NoEvents final : EventSink {
   void tell(const Event&) override {}
 };
@@ -38,6 +52,8 @@ class House {
   /// Ends the controller and starts another one over the same folder, on the same port.
   void restart();
   void stop();
+  /// Only of what is judged by the clock; timers run on.
+  void advance(std::chrono::milliseconds by) { clock_.advance(by); }
 
   Answer call(const std::string& method, const std::string& target, const std::string& body = {},
               const std::string& key = "<owner>",
@@ -69,6 +85,7 @@ class House {
   std::string folder_;
   std::function<void(ControllerConfig&)> change_;
   NoEvents events_;
+  AdvancedClock clock_;
   std::uint16_t port_ = 0;
   std::unique_ptr<Controller> controller_;
   std::thread thread_;

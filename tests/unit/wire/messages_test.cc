@@ -355,8 +355,13 @@ TEST_CASE("join messages and the heartbeat's answer read back what was written")
   CHECK(back->worker == answer.worker);
   CHECK(back->credential == "wk_secret");
   using std::chrono::milliseconds;
-  CHECK(*wire::heartbeat_answer_from_json(wire::heartbeat_answer_to_json(milliseconds{10'000})) ==
-        milliseconds{10'000});
+  for (const char* credential : {"", "wk_next"}) {
+    const auto answer = wire::heartbeat_answer_from_json(
+        wire::to_json(wire::HeartbeatAnswer{milliseconds{10'000}, credential}));
+    REQUIRE(answer);
+    CHECK(answer->interval == milliseconds{10'000});
+    CHECK(answer->credential == credential);
+  }
   CHECK_FALSE(wire::heartbeat_answer_from_json(read(R"({"interval_ms":0})")).has_value());
 }
 

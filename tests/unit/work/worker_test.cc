@@ -6,12 +6,14 @@
 #include "net/tunnel.h"
 #include "tests/unit/work/support.h"
 #include "wire/messages.h"
+#include "work/credential.h"
 #include "work/uplink.h"
 
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -43,8 +45,12 @@ struct FakeController {
   std::uint16_t port = 0;
   std::shared_ptr<net::TunnelClient> tunnel;
   int tunnels = 0;
+  std::string tunnel_credential;
   int joins = 0;
   std::vector<std::string> heartbeats;
+  std::vector<std::string> credentials;  ///< With which they came.
+  std::string next_credential;           ///< Given once.
+  std::string unknown_credential;        ///< Refused.
   std::string refuse_join;
 
   FakeController() {
@@ -67,7 +73,7 @@ struct FakeController {
     if (target == "/v1/worker/heartbeat") {
       return exchange->collect_body(1'000'000, [this, exchange](const std::string& body) {
         heartbeats.push_back(body);
-        io::respond_json(*exchange, 200, R"({"interval_ms":50})");
+        heartbeat(*exchange);
       });
     }
     wire::ResponseHead head;
@@ -75,12 +81,23 @@ struct FakeController {
     head.headers.add("Connection", "Upgrade");
     head.headers.add("Upgrade", net::kTunnelProtocol);
     std::string early;
+    tunnel_credential = exchange->request().headers.find("Authorization")->substr(7);
     auto socket = exchange->upgrade(head, early);
     ++tunnels;
     tunnel = net::TunnelClient::start(loop, std::move(socket), early, {}, [this](const Error&) {
       loop.post([old = std::move(tunnel)] {});
       tunnel = nullptr;
     });
+  }
+
+  void heartbeat(io::HttpExchange& exchange) {
+    credentials.push_back(exchange.request().headers.find("Authorization")->substr(7));
+    if (credentials.back() == unknown_credential) {
+      return io::respond_error(exchange,
+                               Error{ErrorCode::kUnauthenticated, "unknown", "unauthenticated"});
+    }
+    const wire::HeartbeatAnswer answer{50ms, std::exchange(next_credential, {})};
+    io::respond_json(exchange, 200, json::dump(wire::to_json(answer)));
   }
 
   void join(io::HttpExchange& exchange) {
@@ -220,6 +237,51 @@ TEST_CASE(
       controller.until([&] { return controller.tunnels >= 2 && controller.tunnel != nullptr; }));
   CHECK(controller.call("POST", "/v1/deliveries", create).first == 200);
   CHECK(worker.driver->count("create i1/1") == 1);
+}
+
+TEST_CASE("a worker uses a renewed credential at once, for its heartbeat and its next tunnel") {
+  const Folder folder;
+  FakeClock clock;
+  Quiet events;
+  FakeController controller;
+  const WorkerConfig config{
+      .controller_url = controller.url(), .state_dir = folder.path, .heartbeat_interval = 100ms};
+  const WorkerIdentity who{id<WorkerId>("w-1"), id<ControllerId>("c-1"), "acme", "wk_first"};
+  RunningWorker worker(config, who, clock, events);
+  REQUIRE(controller.until([&] { return controller.tunnel != nullptr; }));
+  CHECK(controller.tunnel_credential == "wk_first");
+  controller.next_credential = "wk_second";
+  REQUIRE(controller.until([&] {
+    return !controller.credentials.empty() && controller.credentials.back() == "wk_second";
+  }));
+  const std::size_t beats = controller.credentials.size();
+  REQUIRE(controller.until([&] { return controller.credentials.size() > beats; }));
+  CHECK(controller.credentials.back() == "wk_second");
+  const auto stored = read_identity(folder.path);
+  REQUIRE(stored);
+  CHECK((*stored)->credential == "wk_second");
+  CHECK((*stored)->previous_credential == "");
+  controller.tunnel->close(0ms);
+  REQUIRE(
+      controller.until([&] { return controller.tunnels >= 2 && controller.tunnel != nullptr; }));
+  CHECK(controller.tunnel_credential == "wk_second");
+}
+
+TEST_CASE("a worker goes back to the credential before when the controller does not know the new") {
+  const Folder folder;
+  FakeClock clock;
+  Quiet events;
+  FakeController controller;
+  controller.unknown_credential = "wk_second";
+  const WorkerConfig config{
+      .controller_url = controller.url(), .state_dir = folder.path, .heartbeat_interval = 100ms};
+  const WorkerIdentity who{id<WorkerId>("w-1"), id<ControllerId>("c-1"), "acme", "wk_second",
+                           "wk_first"};
+  RunningWorker worker(config, who, clock, events);
+  REQUIRE(controller.until([&] {
+    return !controller.credentials.empty() && controller.credentials.back() == "wk_first";
+  }));
+  CHECK(controller.credentials.front() == "wk_second");
 }
 
 TEST_CASE("a worker's stop leaves its sandboxes running, and the next start knows them") {
