@@ -1,48 +1,11 @@
-#include "config/values.h"
 #include "daemons/controller/options.h"
+#include "daemons/settings/listen.h"
 #include "daemons/settings/settings.h"
 
 namespace sandboxkit::daemons {
 namespace {
 
-constexpr std::int64_t kMaxPort = 65'535;
 constexpr std::int64_t kDayMs = 86'400'000;
-
-/// `HOST:PORT` or `[HOST]:PORT`; empty on success, else what is wrong.
-std::string read_listen(std::string_view text, ControllerConfig& config) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) {
-    return "must be HOST:PORT";
-  }
-  const auto port = config::parse_integer(text.substr(colon + 1));
-  if (!port || *port < 0 || *port > kMaxPort) {
-    return "the port must be 0 to 65535";
-  }
-  std::string_view host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  config.listen_address = host;
-  config.port = static_cast<std::uint16_t>(*port);
-  return {};
-}
-
-void add_listen(config::Table& table, ControllerConfig& config) {
-  table.add(
-      {.about = {.key = "listen", .help = "address of all traffic; port 0: the kernel's choice"},
-       .range = "HOST:PORT",
-       .problem_of =
-           [](std::string_view text) {
-             ControllerConfig scratch;
-             return read_listen(text, scratch);
-           },
-       .store = [&config](const auto& values) { (void)read_listen(values.at(0), config); },
-       .stored = [&config]() -> std::vector<std::string> {
-         const std::string& host = config.listen_address;
-         const bool bare = host.find(':') == std::string::npos;
-         return {(bare ? host : "[" + host + "]") + ":" + std::to_string(config.port)};
-       }});
-}
 
 void add_limits(config::Table& table, ControllerConfig& config) {
   table.integer(
@@ -70,6 +33,9 @@ void add_limits(config::Table& table, ControllerConfig& config) {
   table.integer({.key = "failed_auth_per_minute",
                  .help = "wrong credentials of one address; 0 (behind a reverse proxy): no limit"},
                 config.failed_auth_per_minute, {0, 1'000'000});
+  table.time<std::chrono::milliseconds>(
+      {.key = "shutdown_grace_ms", .help = "how long a stop waits for calls and streams"},
+      config.shutdown_grace, {0, kDayMs});
   table.time<std::chrono::milliseconds>(
       {.key = "create_wait_ms", .help = "how long a create may take to run"}, config.create_wait,
       {1, kDayMs});
@@ -135,7 +101,14 @@ config::Table table_of(ControllerOptions& options) {
               .help = "folder of the store and of operator.key; made when absent",
               .required = true},
              options.config.state_dir);
-  add_listen(table, options.config);
+  add_listen(table,
+             {.key = "listen", .help = "address of all traffic; port 0: the kernel's choice"},
+             options.config.listen_address, options.config.port);
+  add_listen(table,
+             {.key = "metrics_listen",
+              .help = "address of /metrics, /healthz and /readyz, which need no credential",
+              .default_words = "off"},
+             options.config.metrics_address, options.config.metrics_port);
   table.text({.key = "port_file", .help = "file that gets the port once it is known"},
              options.port_file);
   add_limits(table, options.config);

@@ -1,14 +1,11 @@
 #include "daemons/log_sink.h"
 #include "daemons/option_limits.h"
+#include "daemons/stop_signals.h"
 #include "daemons/worker/options.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 #include <utility>
-
-#include <pthread.h>
-#include <signal.h>
 
 namespace {
 
@@ -18,18 +15,6 @@ int fail(const sandboxkit::Error& error) {
   return EXIT_FAILURE;
 }
 
-/// Before any thread starts, so that all inherit the mask and one thread takes the signals.
-sigset_t block_stop_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGUSR1);  // Ours: the end of `run` wakes the thread that waits.
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  return signals;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -37,7 +22,7 @@ int main(int argc, char** argv) {
   const auto options = sandboxkit::daemons::read_worker_options(argc, argv, exit_code);
   if (!options) return exit_code;
   sandboxkit::daemons::raise_descriptor_limit();
-  const sigset_t signals = block_stop_signals();
+  const sigset_t signals = sandboxkit::daemons::block_stop_signals();
   sandboxkit::daemons::LogSink log(options->log_level, options->log_json);
   const auto identity =
       sandboxkit::join_or_load(options->config, options->join_token, options->name);
@@ -47,12 +32,7 @@ int main(int argc, char** argv) {
   auto worker = sandboxkit::Worker::create(options->config, *identity, std::move(*driver),
                                            sandboxkit::system_clock(), log);
   if (!worker) return fail(worker.error());
-  std::jthread stopper([&] {
-    int received = 0;
-    sigwait(&signals, &received);
-    (*worker)->stop();
-  });
+  const sandboxkit::daemons::StopWatch watch(signals, [&] { (*worker)->stop(); });
   const auto status = (*worker)->run();
-  pthread_kill(stopper.native_handle(), SIGUSR1);
   return status ? EXIT_SUCCESS : fail(status.error());
 }

@@ -1,3 +1,4 @@
+#include "daemons/settings/listen.h"
 #include "daemons/settings/settings.h"
 #include "daemons/worker/options.h"
 
@@ -94,6 +95,11 @@ config::Table table_of(WorkerOptions& options) {
   add_joining(table, options);
   add_driver(table, options);
   add_limits(table, options.config);
+  add_listen(table,
+             {.key = "metrics_listen",
+              .help = "address of /metrics, /healthz and /readyz, which need no credential",
+              .default_words = "off"},
+             options.config.metrics_address, options.config.metrics_port);
   add_logging(table, options);
   return table;
 }

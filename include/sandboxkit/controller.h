@@ -41,6 +41,12 @@ struct ControllerConfig {
   std::chrono::seconds audit_retention{std::chrono::hours{24 * 400}};
   std::size_t max_connections = 20'000;
   std::size_t max_body_bytes = 1 << 20;
+  /// Where `/metrics`, `/healthz` and `/readyz` are served, without a credential. Empty: nowhere.
+  /// Any address but a loopback one is warned about: who reaches it sees what the deployment does.
+  std::string metrics_address{};
+  std::uint16_t metrics_port = 0;
+  /// How long a stop waits for calls and streams that are under way; all is over after it.
+  std::chrono::milliseconds shutdown_grace{10'000};
   /// Calls a second of one credential in the long run, and at once; 0: no limit.
   std::int64_t rate_limit_per_key = 50;
   std::int64_t rate_limit_burst = 200;
@@ -62,7 +68,11 @@ class SANDBOXKIT_API Controller {
   ~Controller();
 
   std::uint16_t port() const;
-  /// Serves until `stop`. Blocking.
+  /// Of the metrics; 0 when they are off.
+  std::uint16_t metrics_port() const;
+  /// Serves until `stop`, and after it until what is under way is done, at most `shutdown_grace`:
+  /// nothing new is accepted or ordered, calls and streams may end, the workers are told, the rest
+  /// is answered 503. A create that is refused so goes on after the next start. Blocking.
   Status run();
   void stop();
 

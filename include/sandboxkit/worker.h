@@ -30,6 +30,10 @@ struct WorkerConfig {
   std::chrono::milliseconds start_lease{20'000};
   /// Objects that nobody explains are removed after this long.
   std::chrono::milliseconds orphan_grace{60'000};
+  /// Where `/metrics`, `/healthz` and `/readyz` are served, without a credential. Empty: nowhere.
+  /// Any address but a loopback one is warned about.
+  std::string metrics_address{};
+  std::uint16_t metrics_port = 0;
 };
 
 /// Who a worker is after it joined. Lies in `state_dir/worker.json` (mode 0600).
@@ -62,6 +66,9 @@ class SANDBOXKIT_API Worker {
                                                 std::unique_ptr<Driver> driver, Clock& clock,
                                                 EventSink& events);
   ~Worker();
+
+  /// Of the metrics; 0 when they are off. Any thread.
+  std::uint16_t metrics_port() const;
 
   /// Serves until `stop`; reconnects with jitter while the controller is away. Blocking.
   Status run();

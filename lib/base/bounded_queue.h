@@ -48,6 +48,17 @@ class BoundedQueue {
     ready_.notify_all();
   }
 
+  /// Closes it and drops what nobody took yet.
+  void close_and_drop() {
+    std::deque<T> dropped;  // Destroyed after the lock: items may do anything then.
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      dropped.swap(items_);
+    }
+    ready_.notify_all();
+  }
+
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
     return items_.size();

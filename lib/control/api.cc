@@ -19,6 +19,15 @@ const Route* find_route(const std::string& method, const std::string& pattern) {
   return found == table.end() ? nullptr : &*found;
 }
 
+/// The stable name of a refusal; empty for an answer that is none.
+std::string name_of_refusal(const net::ApiResponse& response) {
+  if (response.status < 400) {
+    return {};
+  }
+  const auto body = json::parse(response.body);
+  return body ? body->text("error") : std::string("internal");
+}
+
 std::string route_name(const std::string& method, const std::string& pattern) {
   return method + " " + pattern;
 }
@@ -80,6 +89,9 @@ void Api::on(const std::string& method, const std::string& pattern, Handler hand
                   const auto noted = [this, route, caller = *caller,
                                       answer](const net::ApiResponse& response) {
                     services_.audit.note(caller, route->action, response);
+                    if (route->action == policy::Action::kCreateSandbox) {
+                      services_.context.metrics.create_decided(name_of_refusal(response));
+                    }
                     answer(response);
                   };
                   if (const Status may = policy::check(caller->role, route->action); !may) {

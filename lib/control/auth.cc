@@ -87,6 +87,7 @@ Admission Authenticator::admit(const wire::Headers& headers, const std::string& 
   const WallTime now = context_.clock.now();
   const auto name = store::parse_credential(text);
   if (auto excess = limits_.before_look_up(address, name ? name->id : "", now)) {
+    context_.metrics.rate_limited.add();
     return refuse_excess(*excess, "too many wrong credentials came from this address");
   }
   Caller asking;
@@ -96,11 +97,13 @@ Admission Authenticator::admit(const wire::Headers& headers, const std::string& 
   if (!caller) {
     if (caller.error().code == ErrorCode::kUnauthenticated) {
       limits_.failed(address, now);
+      context_.metrics.auth_failures.add();
     }
     return refuse(caller.error());
   }
   limits_.succeeded(caller->credential);
   if (auto excess = limits_.take(caller->credential, caller->role == policy::Role::kWorker, now)) {
+    context_.metrics.rate_limited.add();
     return refuse_excess(*excess, "this credential calls too often");
   }
   return std::move(*caller);

@@ -2,6 +2,7 @@
 
 #include "sandboxkit/controller.h"
 
+#include "control/metrics.h"
 #include "control/pool.h"
 #include "control/roster.h"
 #include "io/event_loop.h"
@@ -21,6 +22,7 @@ struct Context {
   Pool& pool;
   Roster& roster;
   std::string controller_id;
+  Metrics& metrics;
 };
 
 }  // namespace sandboxkit::control

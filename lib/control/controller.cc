@@ -5,13 +5,17 @@
 #include "control/credential_watch.h"
 #include "control/gateway.h"
 #include "control/openapi.h"
+#include "control/report.h"
 #include "control/state_dir.h"
 #include "control/sweep.h"
 #include "control/watch.h"
 #include "net/front.h"
+#include "net/ops_server.h"
 #include "store/credentials.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -19,14 +23,16 @@ namespace sandboxkit {
 namespace {
 
 using std::chrono::milliseconds;
+using Instant = std::chrono::steady_clock::time_point;
 
 constexpr std::size_t kControllerIdChars = 12;
 /// Threads of the gateway and of the deliveries: enough to fill the store's group commits.
 constexpr std::size_t kPoolThreads = 8;
 constexpr std::size_t kPoolQueue = 8192;
-/// How long streams may take to end at a stop, and how often it is looked at.
-constexpr milliseconds kGrace{1'000};
-constexpr milliseconds kLook{50};
+/// The end of a stop's time, for the workers to hear of it, and how often is looked at what is
+/// left.
+constexpr milliseconds kGoodbye{1'000};
+constexpr milliseconds kLook{20};
 
 Error bad_option(const char* field, const char* message) {
   return Error{ErrorCode::kInvalidArgument, message, {}, field};
@@ -46,6 +52,9 @@ Status check_config(const ControllerConfig& config) {
   }
   if (config.failed_auth_per_minute < 0) {
     return bad_option("failed_auth_per_minute", "failed_auth_per_minute must not be negative");
+  }
+  if (config.shutdown_grace < milliseconds{0}) {
+    return bad_option("shutdown_grace", "shutdown_grace must not be negative");
   }
   if (config.create_wait <= milliseconds{0}) {
     return bad_option("create_wait", "create_wait must be above 0");
@@ -106,13 +115,15 @@ Result<std::string> found_deployment(store::Store& store, const std::string& sta
 
 struct Controller::Impl {
   Impl(ControllerConfig config_in, Clock& clock, EventSink& events, io::Fd lock_in,
-       std::unique_ptr<store::Store> store_in, std::string id)
+       std::shared_ptr<control::Metrics> metrics_in, std::unique_ptr<store::Store> store_in,
+       std::string id)
       : config(std::move(config_in)),
         lock(std::move(lock_in)),
+        metrics(std::move(metrics_in)),
         store(std::move(store_in)),
         pool(kPoolThreads, kPoolQueue),
         roster(config, clock, *store),
-        context{config, clock, events, *store, loop, pool, roster, std::move(id)} {
+        context{config, clock, events, *store, loop, pool, roster, std::move(id), *metrics} {
     store->on_change([this](const std::vector<std::string>& workers) {
       for (const std::string& worker : workers) {
         roster.changed(worker);
@@ -144,7 +155,8 @@ struct Controller::Impl {
     options.port = config.port;
     options.max_connections = config.max_connections;
     options.max_body_bytes = config.max_body_bytes;
-    options.http.observer = std::make_shared<control::Watch>();  // Shared with its connections.
+    options.http.observer =
+        std::make_shared<control::Watch>(metrics);  // Shared with its connections.
     auto opened = net::Front::listen(
         loop, options, server,
         [this](const std::shared_ptr<io::HttpExchange>& exchange, const std::string& remote) {
@@ -154,31 +166,56 @@ struct Controller::Impl {
       return opened.error();
     }
     front = std::move(*opened);
+    return config.metrics_address.empty() ? Status{} : listen_for_monitors();
+  }
+
+  Status listen_for_monitors() {
+    auto opened = net::OpsServer::listen(
+        loop, config.metrics_address, config.metrics_port,
+        {[this](net::OpsServer::Done done) { report.write_metrics(std::move(done)); },
+         [this](net::OpsServer::Done done) { report.tell_readiness(stopping, std::move(done)); }});
+    if (!opened) {
+      return opened.error();
+    }
+    ops = std::move(*opened);
     return {};
   }
 
-  /// Stop accepting, stop giving out work, answer who waits, say goodbye to the workers, end.
+  /// Stop accepting, stop giving out work, let calls and streams end, answer who still waits, say
+  /// goodbye to the workers, end.
   void begin_stop() {
     if (std::exchange(stopping, true)) {
       return;
     }
-    front->stop_accepting();
-    deliverer.stop();
+    front->drain();
+    deliverer.stop_claiming();
     sweep.stop();
     audit.stop();
     watch.stop();
-    gateway.shut_down();
-    waiters.shut_down();
-    fleet.shut_down(kGrace);
-    look_for_end(context.clock.now() + 2 * kGrace);
+    const milliseconds goodbye = std::min(kGoodbye, config.shutdown_grace / 4);
+    await_calls(Instant::clock::now() + config.shutdown_grace - goodbye, goodbye);
   }
 
-  void look_for_end(WallTime deadline) {
+  void await_calls(Instant deadline, milliseconds goodbye) {
+    const bool idle = front->calls() == 0 && gateway.under_way() == 0;
+    if (!idle && Instant::clock::now() < deadline) {
+      loop.run_after(kLook, [this, deadline, goodbye] { await_calls(deadline, goodbye); });
+      return;
+    }
+    deliverer.stop();
+    gateway.shut_down();
+    waiters.shut_down();
+    fleet.shut_down(goodbye);
+    await_workers(Instant::clock::now() + goodbye);
+  }
+
+  /// At least one more turn, so that the last answers leave.
+  void await_workers(Instant deadline) {
     loop.run_after(kLook, [this, deadline] {
-      if (fleet.size() == 0 || context.clock.now() >= deadline) {
+      if (fleet.size() == 0 || Instant::clock::now() >= deadline) {
         loop.stop();
       } else {
-        look_for_end(deadline);
+        await_workers(deadline);
       }
     });
   }
@@ -193,6 +230,7 @@ struct Controller::Impl {
 
   ControllerConfig config;
   io::Fd lock;
+  std::shared_ptr<control::Metrics> metrics;  // Shared with connections, which the loop ends last.
   std::unique_ptr<store::Store> store;
   io::EventLoop loop;
   control::Pool pool;
@@ -208,8 +246,10 @@ struct Controller::Impl {
   control::Api api{server, services};
   control::Gateway gateway{services};
   control::Sweep sweep{services};
+  control::Report report{services, gateway};
   control::CredentialWatch watch{context, fleet};
   std::unique_ptr<net::Front> front;
+  std::unique_ptr<net::OpsServer> ops;
   bool stopping = false;
 };
 
@@ -225,7 +265,9 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
   if (!lock) {
     return lock.error();
   }
-  auto store = store::open_sqlite(config.state_dir + "/controller.db");
+  auto metrics = std::make_shared<control::Metrics>();  // Shared: see Impl.
+  auto store = store::open_sqlite(config.state_dir + "/controller.db",
+                                  {&metrics->store_writes, &metrics->store_groups});
   if (!store) {
     return store.error();
   }
@@ -234,7 +276,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
     return id.error();
   }
   auto impl = std::make_unique<Impl>(std::move(config), clock, events, std::move(*lock),
-                                     std::move(*store), std::move(*id));
+                                     std::move(metrics), std::move(*store), std::move(*id));
   if (auto loaded = impl->roster.load(); !loaded) {
     return loaded.error();
   }
@@ -245,11 +287,13 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
 }
 
 std::uint16_t Controller::port() const { return impl_->front->port(); }
+std::uint16_t Controller::metrics_port() const { return impl_->ops ? impl_->ops->port() : 0; }
 
 Status Controller::run() {
   Impl& impl = *impl_;
   impl.server.start(impl.config.api_threads, impl.config.api_queue);
   impl.sweep.start();
+  impl.report.start();
   impl.audit.start();
   impl.watch.start();
   impl.context.events.tell(

@@ -180,7 +180,7 @@ void Deliverer::wake_later(const std::string& worker, milliseconds delay) {
 
 void Deliverer::pump(const std::string& worker) {
   const auto found = lanes_.find(worker);
-  if (found == lanes_.end() || !found->second.ready || stopped_) {
+  if (found == lanes_.end() || !found->second.ready || !claims_ || stopped_) {
     return;
   }
   Lane& lane = found->second;
@@ -255,11 +255,15 @@ void Deliverer::dispatch(const std::string& worker, std::uint64_t epoch, Due due
   }
   lane->reading = false;
   lane->max_creating = due.max_creating;
+  if (!claims_) {
+    return;
+  }
   for (const Order& order : due.orders) {
     if (!may_send(*lane, order)) {
       continue;
     }
     lane->under_way.emplace(order.seq, order);
+    context_.metrics.orders_sent.add();
     lane->creating += order.kind == wire::DeliveryKind::kCreate ? 1 : 0;
     send(worker, epoch, order);
     lane = lane_of(worker, epoch);  // A send that fails at once may end the lane.
@@ -281,6 +285,14 @@ void Deliverer::send(const std::string& worker, std::uint64_t epoch, const Order
       [this, worker, epoch, order](const Result<WorkerAnswer>& answer) {
         answered(worker, epoch, order, answer);
       });
+}
+
+std::size_t Deliverer::under_way() const {
+  std::size_t count = 0;
+  for (const auto& [worker, lane] : lanes_) {
+    count += lane.under_way.size();
+  }
+  return count;
 }
 
 void Deliverer::forget_order(const std::string& worker, std::uint64_t epoch, std::int64_t seq) {
@@ -313,6 +325,8 @@ void Deliverer::answered(const std::string& worker, std::uint64_t epoch, const O
   }
   const Verdict verdict =
       judge_answer(order, answer, context_.clock.now(), context_.config.create_wait);
+  context_.metrics.orders_retried.add(verdict == Verdict::kRetry ? 1 : 0);
+  context_.metrics.orders_given_up.add(verdict == Verdict::kGivenUp ? 1 : 0);
   const std::string failure = verdict == Verdict::kDone ? std::string() : failure_text(answer);
   if (verdict != Verdict::kDone) {
     Event event{

@@ -36,6 +36,10 @@ class Deliverer {
   void check_inventory(const std::string& worker);
   /// Sends no more orders.
   void stop() { stopped_ = true; }
+  /// Orders that were sent and not answered. The loop's thread.
+  std::size_t under_way() const;
+  /// Begins no order any more; answers to those under way are still settled.
+  void stop_claiming() { claims_ = false; }
 
   /// Tells a changed row to the calls that wait for it. Any thread.
   void tell(const store::SandboxRow& row);
@@ -83,6 +87,7 @@ class Deliverer {
   Fleet& fleet_;
   Waiters& waiters_;
   bool stopped_ = false;
+  bool claims_ = true;
   std::map<std::string, Lane> lanes_;
 };
 

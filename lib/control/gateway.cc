@@ -204,6 +204,7 @@ void Gateway::open_stream(const std::shared_ptr<io::HttpExchange>& exchange,
     return;
   }
   ++open;
+  ++open_streams_;
   const bool raw = question.match.kind == StreamMatch::Kind::kTcp;
   const std::string base =
       "/v1/sandboxes/" + finding.sandbox + "/" + std::to_string(finding.generation);
@@ -212,6 +213,7 @@ void Gateway::open_stream(const std::shared_ptr<io::HttpExchange>& exchange,
                                : base + "/guest" + question.match.guest_path + query;
   start_proxy(services_.context.loop, exchange, {tunnel, path, finding.sandbox, raw},
               [this, sandbox = finding.sandbox] {
+                --open_streams_;
                 if (const auto counted = streams_.find(sandbox);
                     counted != streams_.end() && --counted->second == 0) {
                   streams_.erase(counted);

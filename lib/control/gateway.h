@@ -25,6 +25,9 @@ class Gateway {
 
   /// Takes the exchange when its path is a stream route's, whatever the method.
   bool take(const std::shared_ptr<io::HttpExchange>& exchange, const std::string& remote);
+  std::size_t open_streams() const { return open_streams_; }
+  /// Streams that are open, and requests whose caller is being looked up.
+  std::size_t under_way() const { return waiting_.size() + open_streams_; }
   /// Answers what has not begun yet with 503.
   void shut_down();
 
@@ -61,6 +64,7 @@ class Gateway {
   /// (and could end) one.
   std::map<std::uint64_t, std::shared_ptr<io::HttpExchange>> waiting_;
   std::map<std::string, std::size_t> streams_;
+  std::size_t open_streams_ = 0;
 };
 
 }  // namespace sandboxkit::control

@@ -14,6 +14,8 @@ wire::Headers Watch::on_request(wire::RequestHead& head) {
   return fields;
 }
 
-void Watch::on_answer(const wire::RequestHead&, int, std::chrono::microseconds) {}
+void Watch::on_answer(const wire::RequestHead& head, int status, std::chrono::microseconds taken) {
+  metrics_->answered(head.method, head.target, status, taken);
+}
 
 }  // namespace sandboxkit::control

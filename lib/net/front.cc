@@ -63,6 +63,7 @@ struct Front::Impl : std::enable_shared_from_this<Front::Impl> {
   /// Short calls that wait for their answer. The exchanges stay here, on the loop's thread.
   std::unordered_map<std::uint64_t, std::shared_ptr<io::HttpExchange>> calls;
   std::uint64_t last_call = 0;
+  bool draining = false;
 
   void on_connection(io::Fd connection);
   void on_exchange(const std::shared_ptr<io::HttpExchange>& exchange, const std::string& remote);
@@ -99,6 +100,10 @@ void Front::Impl::on_connection(io::Fd connection) {
 
 void Front::Impl::on_exchange(const std::shared_ptr<io::HttpExchange>& exchange,
                               const std::string& remote) {
+  if (draining) {
+    respond_busy(*exchange, "overloaded", "the controller is stopping");
+    return;
+  }
   if (streams && streams(exchange, remote)) {
     return;
   }
@@ -187,6 +192,11 @@ Result<std::unique_ptr<Front>> Front::listen(io::EventLoop& loop, const FrontOpt
 
 std::uint16_t Front::port() const { return impl_->port; }
 std::size_t Front::connections() const { return impl_->connections; }
+std::size_t Front::calls() const { return impl_->calls.size(); }
 void Front::stop_accepting() { impl_->acceptor->close(); }
+void Front::drain() {
+  stop_accepting();
+  impl_->draining = true;
+}
 
 }  // namespace sandboxkit::net

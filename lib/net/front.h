@@ -40,8 +40,12 @@ class Front {
   ~Front();
   std::uint16_t port() const;
   std::size_t connections() const;
+  /// Short calls whose answer is still to come.
+  std::size_t calls() const;
   /// Stops accepting; connections that stand are left to end.
   void stop_accepting();
+  /// As well: each further request of a standing connection is told 503, and ends it.
+  void drain();
 
  private:
   struct Impl;

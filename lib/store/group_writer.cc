@@ -18,8 +18,12 @@ Status call(const GroupWriter::Body& body, Connection& connection) {
 
 }  // namespace
 
-GroupWriter::GroupWriter(std::unique_ptr<Connection> connection, std::size_t max_waiting)
-    : connection_(std::move(connection)), max_waiting_(max_waiting), thread_([this] { serve(); }) {}
+GroupWriter::GroupWriter(std::unique_ptr<Connection> connection, std::size_t max_waiting,
+                         Histogram* group_sizes)
+    : connection_(std::move(connection)),
+      max_waiting_(max_waiting),
+      group_sizes_(group_sizes),
+      thread_([this] { serve(); }) {}
 
 GroupWriter::~GroupWriter() {
   {
@@ -127,6 +131,9 @@ void GroupWriter::run_job(Job& job) {
 }
 
 void GroupWriter::answer(const Group& group, const Status& whole) {
+  if (group_sizes_ != nullptr) {
+    group_sizes_->observe(group.size());
+  }
   for (const auto& job : group) {
     if (!whole) {
       job->status = whole;

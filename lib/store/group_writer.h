@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/metrics.h"
 #include "store/sqlite.h"
 
 #include <atomic>
@@ -29,7 +30,7 @@ class GroupWriter {
   using Body = std::function<Status(Connection&)>;
 
   explicit GroupWriter(std::unique_ptr<Connection> connection,
-                       std::size_t max_waiting = kMaxWaiting);
+                       std::size_t max_waiting = kMaxWaiting, Histogram* group_sizes = nullptr);
   ~GroupWriter();  ///< Finishes what was accepted.
   GroupWriter(const GroupWriter&) = delete;
   GroupWriter& operator=(const GroupWriter&) = delete;
@@ -54,10 +55,11 @@ class GroupWriter {
   /// Runs `first` and, where asked for, what waits behind it. False: the transaction was lost.
   bool run_group(std::shared_ptr<Job> first, bool take_more, Group& group);
   void run_job(Job& job);
-  static void answer(const Group& group, const Status& whole);
+  void answer(const Group& group, const Status& whole);
 
   std::unique_ptr<Connection> connection_;
   const std::size_t max_waiting_;
+  Histogram* const group_sizes_;  ///< Null: nobody counts.
   std::mutex mutex_;
   std::condition_variable waiting_;
   std::deque<std::shared_ptr<Job>> queue_;

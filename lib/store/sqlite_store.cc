@@ -5,6 +5,7 @@
 #include "store/store.h"
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -83,12 +84,14 @@ class ReadPool {
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(DatabaseFile file, std::unique_ptr<ReadPool> readers)
+  SqliteStore(DatabaseFile file, std::unique_ptr<ReadPool> readers, const WriteMetrics& metrics)
       : lock_(std::move(file.lock)),
         readers_(std::move(readers)),
-        writer_(std::move(file.writer)) {}
+        metrics_(metrics),
+        writer_(std::move(file.writer), GroupWriter::kMaxWaiting, metrics.group_sizes) {}
 
   Status write(const std::function<Status(Tx&)>& body) override {
+    const auto begun = std::chrono::steady_clock::now();
     std::set<std::string> touched;
     const Status written = writer_.run([&](Connection& connection) {
       SqliteTx tx(connection);
@@ -96,6 +99,11 @@ class SqliteStore final : public Store {
       touched = tx.take_touched();  // Of the last run: the others were rolled back.
       return status;
     });
+    if (metrics_.seconds != nullptr) {
+      const auto taken = std::chrono::steady_clock::now() - begun;
+      metrics_.seconds->observe(static_cast<std::uint64_t>(
+          std::chrono::duration_cast<std::chrono::microseconds>(taken).count()));
+    }
     if (written && on_change_ && !touched.empty()) {
       on_change_({touched.begin(), touched.end()});
     }
@@ -109,6 +117,7 @@ class SqliteStore final : public Store {
  private:
   io::Fd lock_;
   std::unique_ptr<ReadPool> readers_;
+  const WriteMetrics metrics_;
   GroupWriter writer_;
   OnChange on_change_;
 };
@@ -156,7 +165,7 @@ class SqliteJournal final : public Journal {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_sqlite(const std::string& path) {
+Result<std::unique_ptr<Store>> open_sqlite(const std::string& path, const WriteMetrics& metrics) {
   auto file = open_database_file(path, kControllerSchema);
   if (!file) {
     return file.error();
@@ -166,7 +175,7 @@ Result<std::unique_ptr<Store>> open_sqlite(const std::string& path) {
     return readers.error();
   }
   return std::unique_ptr<Store>(
-      std::make_unique<SqliteStore>(std::move(*file), std::move(*readers)));
+      std::make_unique<SqliteStore>(std::move(*file), std::move(*readers), metrics));
 }
 
 Result<std::unique_ptr<Journal>> open_sqlite_journal(const std::string& path) {

@@ -83,6 +83,8 @@ class SqliteTx final : public Tx {
   Result<std::optional<IdempotencyRow>> idempotency(const std::string& tenant,
                                                     const std::string& key) override;
 
+  Result<Counts> counts() override;
+
   Result<std::string> setting(const std::string& name) override;
   Status set_setting(const std::string& name, const std::string& value) override;
 

@@ -160,6 +160,21 @@ Result<std::vector<DeliveryRow>> SqliteTx::due_deliveries(const std::string& wor
       worker, now, static_cast<std::int64_t>(std::min(limit, kMaxPage)));
 }
 
+Result<Tx::Counts> SqliteTx::counts() {
+  Counts counts;
+  auto status = connection_.each(
+      "SELECT state, count(*) FROM sandbox GROUP BY state ORDER BY state", [&](Query& row) {
+        auto& [state, count] = counts.sandboxes.emplace_back();
+        row.read(state);
+        row.read(count);
+      });
+  if (status) {
+    status = connection_.each("SELECT count(*) FROM delivery WHERE state = 'queued'",
+                              [&](Query& row) { row.read(counts.queued_deliveries); });
+  }
+  return status ? Result<Counts>(std::move(counts)) : status.error();
+}
+
 Status SqliteTx::finish_delivery(std::int64_t seq, const std::string& state) {
   return done(connection_.run("UPDATE delivery SET state = ? WHERE seq = ?", state, seq));
 }

@@ -3,12 +3,15 @@
 #include "sandboxkit/clock.h"
 #include "sandboxkit/result.h"
 
+#include "store/write_metrics.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sandboxkit::store {
@@ -244,6 +247,13 @@ class Tx {
   virtual Result<std::optional<IdempotencyRow>> idempotency(const std::string& tenant,
                                                             const std::string& key) = 0;
 
+  /// What there is in all, for the operator: sandboxes by state, and orders that wait.
+  struct Counts {
+    std::vector<std::pair<std::string, std::int64_t>> sandboxes{};
+    std::int64_t queued_deliveries = 0;
+  };
+  virtual Result<Counts> counts() = 0;
+
   virtual Result<std::string> setting(const std::string& name) = 0;  ///< "" when unset.
   virtual Status set_setting(const std::string& name, const std::string& value) = 0;
 };
@@ -271,7 +281,10 @@ class Store {
 
 /// Opens (and makes, mode 0600) the database file. WAL, synchronous=FULL, STRICT tables, integrity
 /// checked, schema versioned.
-Result<std::unique_ptr<Store>> open_sqlite(const std::string& path);
+///
+/// `metrics` lives as long as the store.
+Result<std::unique_ptr<Store>> open_sqlite(const std::string& path,
+                                           const WriteMetrics& metrics = {});
 
 /// What a worker did, so that a delivery has its effect once.
 struct JournalRow {

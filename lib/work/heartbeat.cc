@@ -83,6 +83,7 @@ void Heartbeat::answered(const Outcome& outcome) {
     return;
   }
   const auto& answer = outcome.answer;
+  failures_ += answer ? 0 : 1;
   if (!answer && !failing_) {
     events_.tell(Event{Severity::kWarning,
                        "heartbeat_failed",

@@ -36,6 +36,7 @@ class Heartbeat {
   /// A heartbeat before its time; several in a row become one.
   void soon();
   void stop();
+  std::uint64_t failures() const { return failures_; }
 
  private:
   struct Outcome {
@@ -61,6 +62,7 @@ class Heartbeat {
   bool early_ = false;
   bool failing_ = false;
   bool stopped_ = false;
+  std::uint64_t failures_ = 0;
   ThreadPool thread_{1, 1};
 };
 

@@ -140,7 +140,12 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
   if (auto written = ledger_.put(row); !written) {
     return written.error();
   }
-  if (auto made = driver_.create(order_of(delivery), stop); !made) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Status made = driver_.create(order_of(delivery), stop);
+  const auto taken = std::chrono::steady_clock::now() - begun;
+  create_times_.observe(static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(taken).count()));
+  if (!made) {
     const bool older = before && before->generation < delivery.generation;
     const Status undone = older ? ledger_.put(*before) : ledger_.erase(id);
     tell(Severity::kWarning, "create_failed", id, made.error().message, delivery.trace);

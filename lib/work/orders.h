@@ -4,6 +4,7 @@
 #include "sandboxkit/driver.h"
 #include "sandboxkit/events.h"
 
+#include "base/metrics.h"
 #include "io/event_loop.h"
 #include "wire/messages.h"
 #include "work/lanes.h"
@@ -61,6 +62,8 @@ class Orders {
   void driver_event(const DriverEvent& event);
 
   std::vector<SandboxReport> inventory() const;
+  /// How long the driver took for each create. Any thread.
+  const Histogram& create_times() const { return create_times_; }
   /// The controller read the inventory. What it does not order away from there on is explained:
   /// sandboxes that a lost journal forgot are taken back instead of being removed.
   void inventory_read();
@@ -110,6 +113,7 @@ class Orders {
   std::map<std::string, Orphan> orphans_;
   std::map<std::string, WallTime> retry_at_;  // Removes that failed.
   bool reconciling_ = false;
+  Histogram create_times_{kMicrosecondBounds};
 };
 
 }  // namespace sandboxkit::work

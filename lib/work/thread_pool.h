@@ -27,6 +27,11 @@ class ThreadPool {
   /// False when the queue is full or the pool is stopped.
   bool submit(std::function<void()> work) { return queue_.try_push(std::move(work)); }
 
+  /// Finishes what is under way; what is queued is not begun any more.
+  void stop_now() {
+    queue_.close_and_drop();
+    threads_.clear();
+  }
   /// Finishes what is queued, then ends.
   void stop() {
     queue_.close();

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "io/event_loop.h"
 #include "json/value.h"
+#include "net/ops_server.h"
 #include "store/store.h"
 #include "wire/messages.h"
 #include "work/credential.h"
@@ -12,6 +13,7 @@
 #include "work/lanes.h"
 #include "work/ledger.h"
 #include "work/orders.h"
+#include "work/report.h"
 #include "work/routes.h"
 #include "work/state_dir.h"
 #include "work/thread_pool.h"
@@ -124,6 +126,24 @@ struct Worker::Impl {
     });
   }
 
+  Status listen_for_monitors() {
+    auto opened = net::OpsServer::listen(
+        loop, config.metrics_address, config.metrics_port,
+        {[this](const net::OpsServer::Done& done) { done(report.metrics()); },
+         [this](const net::OpsServer::Done& done) { done(report.lack()); }});
+    if (!opened) {
+      return opened.error();
+    }
+    ops = std::move(*opened);
+    if (!net::OpsServer::is_loopback(config.metrics_address)) {
+      events.tell({Severity::kWarning,
+                   "metrics_exposed",
+                   "metrics need no credential, and this is no loopback address",
+                   {{"address", config.metrics_address}}});
+    }
+    return {};
+  }
+
   void sweep_for_ever() {
     orders.sweep();
     const auto now = std::chrono::steady_clock::now();
@@ -158,6 +178,8 @@ struct Worker::Impl {
   work::Credential credential;
   work::Heartbeat heartbeat;
   work::Uplink uplink;
+  work::Report report{{orders, health, heartbeat, uplink}};
+  std::unique_ptr<net::OpsServer> ops;
 };
 
 Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -192,8 +214,13 @@ Result<std::unique_ptr<Worker>> Worker::create(WorkerConfig config, WorkerIdenti
   if (auto adopted = it.orders.adopt(); !adopted) {
     return adopted.error();
   }
+  if (auto open = it.config.metrics_address.empty() ? Status{} : it.listen_for_monitors(); !open) {
+    return open.error();
+  }
   return std::unique_ptr<Worker>(new Worker(std::move(impl)));
 }
+
+std::uint16_t Worker::metrics_port() const { return impl_->ops ? impl_->ops->port() : 0; }
 
 Status Worker::run() {
   Impl& it = *impl_;
@@ -203,12 +230,13 @@ Status Worker::run() {
   it.sweep_for_ever();
   it.loop.run_after(it.config.reconcile_interval, [&it] { it.reconcile_for_ever(); });
   it.loop.run();
-  // Sandboxes go on; a create that is under way is undone and will be ordered again.
+  // Sandboxes go on; a create that is under way is undone and will be ordered again. What waits is
+  // not begun: the controller sends it again, and the journal knows what has to end.
   it.lanes.stop_creates();
   it.uplink.stop();
   it.heartbeat.stop();
-  it.creates.stop();
-  it.others.stop();
+  it.creates.stop_now();
+  it.others.stop_now();
   it.loop.run_once(io::EventLoop::Duration{0});
   return {};
 }

@@ -113,7 +113,8 @@ struct World {
   io::EventLoop loop;
   Pool pool{1, 16};
   Roster roster;
-  Context context{config, system_clock(), events, *store, loop, pool, roster, "c-bench"};
+  Metrics metrics;
+  Context context{config, system_clock(), events, *store, loop, pool, roster, "c-bench", metrics};
 };
 
 /// Commits a second that the disk itself allows, one after the other.

@@ -58,7 +58,8 @@ class ControllerProcess {
       const std::string state = folder + "/state";
       const std::string port = folder + "/port";
       ::execl(binary, binary, "--state-dir", state.c_str(), "--listen", "127.0.0.1:0",
-              "--port-file", port.c_str(), "--log-level", "error", nullptr);
+              "--port-file", port.c_str(), "--log-level", "error", "--rate-limit-per-key", "0",
+              nullptr);
       ::_exit(127);
     }
     for (int i = 0; i < 3000 && read_line(folder_ + "/port").empty(); ++i) {

@@ -31,6 +31,7 @@ SimController::Told settled_answer(const store::SandboxRow& row, int when_runnin
 
 /// What a context holds and nothing here uses.
 struct SimController::Parts {
+  control::Metrics metrics;
   NoEvents events;
   io::EventLoop loop;
   control::Pool pool{1, 1};
@@ -56,7 +57,7 @@ void SimController::start() {
   });
   context_ = std::make_unique<control::Context>(
       control::Context{config_, scene_.clock, parts_->events, store_, parts_->loop, parts_->pool,
-                       *roster_, "c-model"});
+                       *roster_, "c-model", parts_->metrics});
   sweep_ = std::make_unique<control::SweepPass>(
       *context_, control::SweepPass::Told{[this](const store::SandboxRow& row) { tell(row); },
                                           [this](const std::string& worker) { pump(worker); }});

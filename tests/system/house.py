@@ -155,7 +155,7 @@ class House:
         self.controller = Daemon(
             [binary("sandboxkit-controller"), "--state-dir", str(self.folder / "controller"),
              "--listen", f"127.0.0.1:{self.port}", "--port-file", str(ports),
-             "--rate-limit-per-key", "0", "--failed-auth-per-minute", "0",
+             "--shutdown-grace-ms", "1000", "--rate-limit-per-key", "0", "--failed-auth-per-minute", "0",
              *self.controller_options], self.folder / "controller.log")
         wait_for(lambda: self.controller.process.poll() is not None or
                  (ports.exists() and ports.read_text().strip()), 20, "the controller's port")

@@ -198,3 +198,21 @@ TEST_CASE("a stop answers the creates that wait, and they go on after the restar
   worker->release();
   CHECK(House::eventually([&] { return house.state_of("build") == "running"; }));
 }
+
+TEST_CASE("a create that runs within the grace of a stop is answered, and no new call is taken") {
+  House house([](ControllerConfig& config) { config.shutdown_grace = std::chrono::seconds(30); });
+  const auto worker = house.worker();
+  worker->hold(wire::DeliveryKind::kCreate);
+  Answer waiting;
+  std::thread caller([&] { waiting = house.create(R"("name": "build")"); });
+  REQUIRE(worker->wait_until([&] { return worker->held() == 1; }));
+  std::thread stopper([&] { house.stop(); });
+  CHECK(House::eventually([&] { return house.call("GET", "/healthz").status != 200; }));
+  worker->release();
+  caller.join();
+  stopper.join();
+  CHECK(waiting.status == 201);
+  CHECK(waiting.body.text("state") == "running");
+  house.restart();
+  CHECK(house.state_of("build") == "running");
+}

@@ -199,3 +199,26 @@ TEST_CASE("a newer tunnel of a worker replaces the older one") {
   CHECK(House::eventually([&] { return worker->inventories() == 2; }));
   CHECK(House::eventually([&] { return house.call("POST", base + "/exec", "{}").status == 200; }));
 }
+
+TEST_CASE("neither a stream nor a create holds a stop beyond its grace") {
+  House house([](ControllerConfig& config) { config.shutdown_grace = std::chrono::seconds(1); });
+  const auto worker = house.worker();
+  const std::string id = house.create().body.text("id");
+  RawClient client(house.port());
+  client.send(head("GET /v1/sandboxes/" + id + "/tcp/80", house.owner(),
+                   "Connection: Upgrade\r\nUpgrade: tcp\r\n"));
+  REQUIRE(client.read_until("\r\n\r\n").starts_with("HTTP/1.1 101 "));
+  worker->hold(wire::DeliveryKind::kCreate);
+  Answer waiting;
+  std::thread caller([&] { waiting = house.create(); });
+  REQUIRE(worker->wait_until([&] { return worker->held() == 1; }));
+  const auto begun = std::chrono::steady_clock::now();
+  house.stop();
+  const auto taken = std::chrono::steady_clock::now() - begun;
+  caller.join();
+  // It waited for them, and no longer than it may; the rest is for a machine that is busy.
+  CHECK(taken >= std::chrono::milliseconds(700));
+  CHECK(taken < std::chrono::seconds(5));
+  CHECK(waiting.error() == "overloaded");
+  CHECK(client.read_end() <= 0);
+}

@@ -30,6 +30,7 @@ void House::start() {
   // Tests ask again and again, and try wrong credentials: what limits is the matter of its own.
   config.rate_limit_per_key = 0;
   config.failed_auth_per_minute = 0;
+  config.shutdown_grace = std::chrono::milliseconds(200);
   if (change_) {
     change_(config);
   }

@@ -75,6 +75,7 @@ class House {
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::uint16_t port() const { return port_; }
+  std::uint16_t metrics_port() const { return controller_->metrics_port(); }
   std::string folder() const { return folder_; }
   const std::string& owner() const { return owner_; }
   const std::string& operator_key() const { return operator_; }

@@ -45,7 +45,8 @@ struct StoreWorld {
   io::EventLoop loop;
   Pool pool{1, 16};
   Roster roster{config, clock, *store};
-  Context context{config, clock, events, *store, loop, pool, roster, "c-1"};
+  Metrics metrics;
+  Context context{config, clock, events, *store, loop, pool, roster, "c-1", metrics};
   int made = 0;
 
   StoreWorld() {

@@ -1,5 +1,7 @@
 #include "sandboxkit/worker.h"
 
+#include "sandboxkit/client.h"
+
 #include "io/acceptor.h"
 #include "io/http_server.h"
 #include "io/socket.h"
@@ -211,6 +213,41 @@ TEST_CASE("a refused token says what the controller said, and leaves no credenti
   CHECK(joined->error().code == ErrorCode::kUnauthenticated);
   CHECK(joined->error().message == "the token is used up");
   CHECK_FALSE(std::filesystem::exists(folder.path + "/worker.json"));
+}
+
+TEST_CASE("a worker tells monitors what it runs and whether it can be used") {
+  const Folder folder;
+  FakeClock clock;
+  Quiet events;
+  FakeController controller;
+  WorkerConfig config{
+      .controller_url = controller.url(), .state_dir = folder.path, .heartbeat_interval = 100ms};
+  config.metrics_address = "127.0.0.1";
+  const WorkerIdentity who{id<WorkerId>("w-1"), id<ControllerId>("c-1"), "acme", "wk_secret"};
+  RunningWorker worker(config, who, clock, events);
+  const auto client =
+      Client::create({.url = "http://127.0.0.1:" + std::to_string(worker.worker->metrics_port())});
+  REQUIRE(client);
+  const auto ask = [&](const std::string& path) { return (*client)->call({"GET", path}); };
+  REQUIRE(controller.until([&] { return controller.tunnel != nullptr; }));
+  const auto create = json::dump(wire::to_json(order(wire::DeliveryKind::kCreate, "i1", 1, clock)));
+  REQUIRE(controller.call("POST", "/v1/deliveries", create).first == 200);
+  REQUIRE(controller.until([&] { return !controller.heartbeats.empty(); }));
+  CHECK(ask("/healthz")->status == 200);
+  CHECK(ask("/readyz")->status == 200);
+  const std::string text = ask("/metrics")->body;
+  for (const char* line :
+       {"sandboxkit_worker_sandboxes{state=\"running\"} 1\n", "sandboxkit_worker_driver_ok 1\n",
+        "sandboxkit_worker_tunnel_up 1\n", "sandboxkit_worker_heartbeat_failures_total 0\n",
+        "sandboxkit_worker_create_seconds_count 1\n"}) {
+    CAPTURE(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+  CHECK(text.find("i1") == std::string::npos);
+  CHECK(text.find("acme") == std::string::npos);
+  controller.acceptor->close();
+  controller.tunnel->close(0ms);
+  CHECK(controller.until([&] { return ask("/readyz")->status == 503; }));
 }
 
 TEST_CASE(
