@@ -1,6 +1,8 @@
 #include "tests/unit/store/store_world.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -235,4 +237,51 @@ TEST_CASE("a setting reads as empty until it is set, and is replaced") {
   REQUIRE(world.store->write([](Tx& tx) { return tx.set_setting("a", "1"); }).has_value());
   REQUIRE(world.store->write([](Tx& tx) { return tx.set_setting("a", "2"); }).has_value());
   CHECK(world.ask([](Tx& tx) { return tx.setting("a"); }) == "2");
+}
+
+TEST_CASE("a worker of another tenant is a plain miss, and one without a tenant is seen by all") {
+  StoreWorld world;
+  for (const auto& [id, tenant] : {std::pair("w-1", "acme"), std::pair("w-2", "")}) {
+    REQUIRE(world.put(worker_row(id, tenant)).has_value());
+  }
+  const auto sees = [&](const char* tenant, const char* id) {
+    return world.ask([&](Tx& tx) { return tx.visible_worker(tenant, id); }).has_value();
+  };
+  CHECK(sees("acme", "w-1"));
+  CHECK(sees("acme", "w-2"));
+  CHECK(sees("rival", "w-2"));
+  CHECK_FALSE(sees("rival", "w-1"));
+  CHECK_FALSE(sees("", "w-1"));
+  CHECK_FALSE(sees("acme", "w-3"));
+}
+
+TEST_CASE("a renewal that was not used gives way to the next, and its first use ends the old one") {
+  StoreWorld world;
+  const auto credential = [](const std::string& id, const std::string& replaces) {
+    CredentialRow row{.id = id, .kind = "wk", .secret_hash = id};
+    row.worker = "w-1";
+    row.expires = at(100);
+    row.replaces = replaces;
+    return row;
+  };
+  const auto live = [&] {
+    std::vector<std::string> ids;
+    for (const CredentialRow& row : world.ask([](Tx& tx) { return tx.credentials("wk", ""); })) {
+      ids.push_back(row.id);
+    }
+    return ids;
+  };
+  REQUIRE(world.put(credential("a", "")).has_value());
+  for (const char* id : {"b", "c"}) {
+    REQUIRE(world.store->write([&](Tx& tx) { return tx.insert_renewal(credential(id, "a")); })
+                .has_value());
+  }
+  CHECK(live() == std::vector<std::string>{"a", "c"});
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(world.store->write([&](Tx& tx) { return tx.settle_renewal("c", at(50)); }).has_value());
+    CHECK(live() == std::vector<std::string>{"c"});
+  }
+  CHECK(world.ask([](Tx& tx) { return tx.has_live_credential("w-1", at(99)); }));
+  CHECK_FALSE(world.ask([](Tx& tx) { return tx.has_live_credential("w-1", at(100)); }));
+  CHECK_FALSE(world.ask([](Tx& tx) { return tx.has_live_credential("w-2", at(1)); }));
 }
