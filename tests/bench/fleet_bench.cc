@@ -28,6 +28,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 namespace {
@@ -55,11 +56,12 @@ class ControllerProcess {
   ControllerProcess(const char* binary, const std::string& folder) : folder_(folder) {
     pid_ = ::fork();
     if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const std::string state = folder + "/state";
       const std::string port = folder + "/port";
       ::execl(binary, binary, "--state-dir", state.c_str(), "--listen", "127.0.0.1:0",
               "--port-file", port.c_str(), "--log-level", "error", "--rate-limit-per-key", "0",
-              nullptr);
+              "--failed-auth-per-minute", "0", nullptr);
       ::_exit(127);
     }
     for (int i = 0; i < 3000 && read_line(folder_ + "/port").empty(); ++i) {
@@ -257,6 +259,7 @@ int main(int argc, char** argv) {
   }
   const int workers = argc > 2 ? std::atoi(argv[2]) : 10'000;
   const double seconds = argc > 3 ? std::atof(argv[3]) : 20;
+  ::setvbuf(stdout, nullptr, _IOLBF, 0);
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
