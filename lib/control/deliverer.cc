@@ -258,6 +258,11 @@ void Deliverer::dispatch(const std::string& worker, std::uint64_t epoch, Due due
   if (!claims_) {
     return;
   }
+  std::map<std::string, std::int64_t> starting;
+  for (const auto& [seq, order] : lane->under_way) {
+    starting[order.tenant] += order.kind == wire::DeliveryKind::kCreate ? 1 : 0;
+  }
+  put_in_turn(due.orders, std::move(starting));
   for (const Order& order : due.orders) {
     if (!may_send(*lane, order)) {
       continue;

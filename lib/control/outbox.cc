@@ -99,8 +99,9 @@ Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
     }
     message.spec = std::move(*spec);
   }
-  due.orders.push_back({delivery.seq, *kind, row.id, row.generation, delivery.attempts, row.created,
-                        row.expires, delivery.trace, json::dump(wire::to_json(message))});
+  due.orders.push_back({delivery.seq, *kind, row.id, row.tenant, row.generation, delivery.attempts,
+                        row.created, row.expires, delivery.trace,
+                        json::dump(wire::to_json(message))});
   return {};
 }
 
@@ -109,6 +110,16 @@ Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
 milliseconds backoff(std::int64_t attempts) {
   const auto shift = std::min<std::int64_t>(std::max<std::int64_t>(attempts, 0), 10);
   return std::min(kLastBackoff, kFirstBackoff * (std::int64_t{1} << shift));
+}
+
+void put_in_turn(std::vector<Order>& orders, std::map<std::string, std::int64_t> starting) {
+  std::map<std::int64_t, std::int64_t> turn;  // By seq; 0: at once.
+  for (const Order& order : orders) {
+    const bool waits = order.kind == wire::DeliveryKind::kCreate;
+    turn[order.seq] = waits ? ++starting[order.tenant] : 0;
+  }
+  std::stable_sort(orders.begin(), orders.end(),
+                   [&](const Order& a, const Order& b) { return turn[a.seq] < turn[b.seq]; });
 }
 
 Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now) {

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Order {
   std::int64_t seq = 0;  ///< 0: a stray's removal, which no row waits for.
   wire::DeliveryKind kind = wire::DeliveryKind::kRemove;
   std::string sandbox;
+  std::string tenant{};
   std::int64_t generation = 0;
   std::int64_t attempts = 0;
   WallTime created{};
@@ -44,6 +46,11 @@ struct Due {
 /// inventory decides.
 inline constexpr std::int64_t kMaxAttempts = 30;
 inline constexpr std::size_t kMaxDue = 1000;
+
+/// In the order in which they are to be sent: removes and renewals as they were queued, then
+/// creates in turn by workspace, so that the burst of one does not keep the others waiting for a
+/// start slot. `starting` is how many creates of each workspace are under way already.
+void put_in_turn(std::vector<Order>& orders, std::map<std::string, std::int64_t> starting);
 
 Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now);
 Status finish_stale(store::Tx& tx, const Due& due);
