@@ -2,6 +2,7 @@
 #include "store/group_writer.h"
 #include "store/rows.h"
 #include "store/sqlite_tx.h"
+#include "store/journal.h"
 #include "store/store.h"
 
 #include <array>

@@ -3,7 +3,7 @@
 #include "sandboxkit/result.h"
 
 #include "base/guarded.h"
-#include "store/store.h"
+#include "store/journal.h"
 
 #include <cstdint>
 #include <map>

@@ -4,7 +4,7 @@
 #include "io/event_loop.h"
 #include "json/value.h"
 #include "net/ops_server.h"
-#include "store/store.h"
+#include "store/journal.h"
 #include "wire/messages.h"
 #include "work/credential.h"
 #include "work/guest_proxy.h"

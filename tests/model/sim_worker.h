@@ -2,7 +2,7 @@
 
 #include "sandboxkit/driver.h"
 
-#include "store/store.h"
+#include "store/journal.h"
 #include "tests/model/scene.h"
 #include "wire/messages.h"
 

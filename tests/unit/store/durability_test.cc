@@ -1,5 +1,6 @@
 #include "store/database_file.h"
 #include "store/group_writer.h"
+#include "store/journal.h"
 #include "tests/unit/store/store_world.h"
 
 #include <atomic>

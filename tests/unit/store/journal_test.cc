@@ -1,3 +1,5 @@
+#include "store/journal.h"
+
 #include "tests/unit/store/store_world.h"
 
 #include <string>

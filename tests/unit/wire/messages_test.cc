@@ -356,11 +356,11 @@ TEST_CASE("join messages and the heartbeat's answer read back what was written")
   CHECK(back->credential == "wk_secret");
   using std::chrono::milliseconds;
   for (const char* credential : {"", "wk_next"}) {
-    const auto answer = wire::heartbeat_answer_from_json(
+    const auto heard = wire::heartbeat_answer_from_json(
         wire::to_json(wire::HeartbeatAnswer{milliseconds{10'000}, credential}));
-    REQUIRE(answer);
-    CHECK(answer->interval == milliseconds{10'000});
-    CHECK(answer->credential == credential);
+    REQUIRE(heard);
+    CHECK(heard->interval == milliseconds{10'000});
+    CHECK(heard->credential == credential);
   }
   CHECK_FALSE(wire::heartbeat_answer_from_json(read(R"({"interval_ms":0})")).has_value());
 }

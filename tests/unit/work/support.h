@@ -4,7 +4,7 @@
 
 #include "io/event_loop.h"
 #include "net/tunnel.h"
-#include "store/store.h"
+#include "store/journal.h"
 #include "tests/support/fake_driver.h"
 #include "wire/messages.h"
 #include "work/guest_proxy.h"
