@@ -1,7 +1,7 @@
 #pragma once
 
-#include "store/sqlite.h"
 #include "store/journal.h"
+#include "store/sqlite.h"
 #include "store/store.h"
 
 #include <optional>

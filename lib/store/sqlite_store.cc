@@ -1,8 +1,8 @@
 #include "store/database_file.h"
 #include "store/group_writer.h"
+#include "store/journal.h"
 #include "store/rows.h"
 #include "store/sqlite_tx.h"
-#include "store/journal.h"
 #include "store/store.h"
 
 #include <array>
