@@ -14,9 +14,10 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstBackoff{200};
 constexpr milliseconds kLastBackoff{30'000};
 
-/// Statuses that say "not now": the order may go through later.
+/// Statuses that say "not now": the order may go through later. 499: the worker stopped the create,
+/// for a remove or for its own end; where a row still waits for it, it was no remove of ours.
 bool is_passing(int status) {
-  return status == 429 || status == 502 || status == 503 || status == 504;
+  return status == 429 || status == 499 || status == 502 || status == 503 || status == 504;
 }
 
 Result<bool> settle_create(store::Tx& tx, store::SandboxRow& row, Verdict verdict,

@@ -61,13 +61,11 @@ Status Orders::adopt_row(store::JournalRow row, const SandboxReport* report) {
     return ledger_.put(row);
   }
   if (row.state == kCreating) {
-    // The order was never answered, so it comes again: until then nothing of it may stay.
+    // The order was never answered, so it comes again: until then nothing of it may stay. What the
+    // engine keeps now is in the way of nothing: the create that comes again takes it down first,
+    // a remove takes it down as well, and its own time ends it when neither comes.
     const auto id = SandboxId::parse(row.sandbox);
-    if (id && driver_.remove(*id)) {
-      return ledger_.erase(row.sandbox);
-    }
-    row.state = kRemoving;
-    return ledger_.put(row);
+    return id && driver_.remove(*id) ? ledger_.erase(row.sandbox) : Status{};
   }
   return {};  // What is removing goes on in the sweep; what is ended is looked at by reconcile.
 }
@@ -121,7 +119,8 @@ void Orders::sweep() {
     if (lanes_.busy(row.sandbox)) {
       continue;
     }
-    if (row.state == kRunning && row.expires <= now) {
+    // One that is being made and has no job is what a restart left.
+    if ((row.state == kRunning || row.state == kCreating) && row.expires <= now) {
       add_end(row, kReasonTimeout);
     }
     const auto retry = retry_at_.find(row.sandbox);

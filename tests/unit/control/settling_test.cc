@@ -138,6 +138,15 @@ TEST_CASE(
   CHECK(world.row(row.id).reason.starts_with(kCreateTimeout));
 }
 
+TEST_CASE("a create that its worker stopped, and that nobody took back, is sent again") {
+  ReportWorld world;
+  const auto row = world.create("acme").row;
+  world.answer(row.worker, world.due(row.worker)[0], WorkerAnswer{499, "{}"});
+  CHECK(world.row(row.id).state == "pending");
+  world.clock.pass(backoff(0) + std::chrono::milliseconds(1));
+  CHECK(world.due(row.worker).size() == 1);
+}
+
 TEST_CASE("a remove that its worker refuses is tried until it is done, however often") {
   ReportWorld world;
   auto sandbox = world.run();

@@ -271,6 +271,32 @@ TEST_CASE(
   CHECK(w.driver.count("create whole/1") == 0);
 }
 
+TEST_CASE(
+    "a crash during a create, and an engine that keeps the rest: the create can be sent again") {
+  World w;
+  w.journal.rows["i1"] = store::JournalRow{"i1", "acme", 1, kCreating};
+  w.journal.rows["i1"].expires = w.clock.now() + 1h;
+  w.driver.plant(planted("i1", 1, SandboxState::kError));
+  w.driver.fail_removes(Error{ErrorCode::kUnavailable, "the engine does not answer"});
+  w.restart();
+  w.driver.fail_removes(std::nullopt);
+  CHECK(w.create("i1") == "running");
+}
+
+TEST_CASE("a crash during a create that is not sent again: what is left ends with its time") {
+  World w;
+  w.journal.rows["i1"] = store::JournalRow{"i1", "acme", 1, kCreating};
+  w.journal.rows["i1"].expires = w.clock.now() + 1h;
+  w.driver.plant(planted("i1", 1, SandboxState::kError));
+  w.driver.fail_removes(Error{ErrorCode::kUnavailable, "the engine does not answer"});
+  w.restart();
+  w.driver.fail_removes(std::nullopt);
+  w.clock.advance(2h);
+  w.bench->orders.sweep();
+  CHECK(w.bench->until([&] { return w.bench->state("i1") == "ended:timeout"; }));
+  CHECK_FALSE(w.driver.has("i1"));
+}
+
 TEST_CASE("a crash during a remove: the remove goes on after the restart") {
   World w;
   CHECK(w.create("i1") == "running");
