@@ -123,7 +123,11 @@ void Invariants::compare_row(const Seen& seen, const store::SandboxRow& row) {
     return;
   }
   scene_.say({row.id, row.worker}, "row " + text_of(row));
-  const bool returned = is_ended(before);
+  const bool anew = is_ended(before) && row.generation == known->second.generation + 1;
+  const bool returned = is_ended(before) && !anew;
+  if (!before.empty() && !anew && row.generation != known->second.generation) {
+    fail("generations rise", row, "it was " + std::to_string(known->second.generation));
+  }
   ++scene_.counts["row " + (before.empty() ? "new" : before) + " -> " + row.state];
   rows_[row.id] = row;
   if (before.empty() || returned) {
@@ -132,7 +136,8 @@ void Invariants::compare_row(const Seen& seen, const store::SandboxRow& row) {
   if (returned && (before != "lost" || row.state != "running")) {
     fail("an end is an end", row, "it was " + before);
   }
-  if (row.state == "running" && before == "pending" && !scene_.fates[row.id].ran) {
+  if (row.state == "running" && (before == "pending" || returned) &&
+      !scene_.fates[row.id].ran.contains(row.generation)) {
     fail("a row runs only after its engine ran it", row, "no engine did");
   }
   if (row.state == "stopping" && before != "stopping" && !is_true(row)) {

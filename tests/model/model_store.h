@@ -30,6 +30,11 @@ class ModelStore final : public store::Store {
 
   Status write(const std::function<Status(store::Tx&)>& body) override {
     crash_perhaps();
+    if (meanwhile_ && !busy_ && scene_.mishap(kMeanwhile)) {
+      busy_ = true;
+      meanwhile_();
+      busy_ = false;
+    }
     const Status written = real_.write(body);
     crash_perhaps();
     return written;
@@ -37,12 +42,18 @@ class ModelStore final : public store::Store {
   Status read(const std::function<Status(store::Tx&)>& body) override { return real_.read(body); }
   void on_change(OnChange handler) override { handler_ = std::move(handler); }
 
+  /// What another thread of the controller commits between what was read for a write and the
+  /// write.
+  void set_meanwhile(std::function<void()> meanwhile) { meanwhile_ = std::move(meanwhile); }
   /// How likely a crash is at each of the two points, of a million.
   void set_crashes(std::int64_t of_a_million) { crashes_ = of_a_million; }
+  void touch(const std::string& worker) { touched_.insert(worker); }
   std::set<std::string> take_touched() { return std::exchange(touched_, {}); }
   store::Store& real() { return real_; }
 
  private:
+  static constexpr std::int64_t kMeanwhile = 30;
+
   void crash_perhaps() {
     if (crashes_ > 0 && !scene_.quiet && scene_.dice.below(1'000'000) < crashes_) {
       throw ControllerCrash{};
@@ -52,6 +63,8 @@ class ModelStore final : public store::Store {
   Scene& scene_;
   store::Store& real_;
   OnChange handler_;
+  std::function<void()> meanwhile_;
+  bool busy_ = false;
   std::int64_t crashes_ = 0;
   std::set<std::string> touched_;
 };

@@ -40,6 +40,7 @@ const std::vector<World::Operation>& World::operations() {
       {"crash controller", 12, &World::op_crash_controller},
       {"long wait", 15, &World::op_long_wait},
       {"jump", 2, &World::op_jump},
+      {"recreate", 30, &World::op_recreate},
   };
   return all;
 }
@@ -86,7 +87,7 @@ control::Caller World::caller_of(const std::string& tenant) {
   return {policy::Role::kOwner, tenant, tenant + (scene_.dice.chance(500) ? "-a" : "-b")};
 }
 
-void World::op_create() {
+control::CreateOrder World::any_order() {
   const std::string tenant = scene_.dice.pick(tenants_);
   control::CreateOrder order{caller_of(tenant),
                              *TenantId::parse(tenant),
@@ -103,8 +104,10 @@ void World::op_create() {
       keyed_.erase(keyed_.begin());
     }
   }
-  ask_create(order);
+  return order;
 }
+
+void World::op_create() { ask_create(any_order()); }
 
 /// A caller that had no answer, or wants to be sure, asks again: the body is the same.
 void World::op_replay() {
@@ -117,7 +120,7 @@ void World::op_replay() {
   ask_create(order);
 }
 
-void World::ask_create(const control::CreateOrder& order) {
+void World::note_order(const control::CreateOrder& order) {
   Fate& fate = scene_.fates[order.id];
   fate.tenant = order.caller.tenant;
   fate.idempotency_key = order.idempotency_key;
@@ -126,6 +129,10 @@ void World::ask_create(const control::CreateOrder& order) {
   scene_.say({order.id, order.caller.tenant},
              "create " + order.id + " by " + order.caller.credential + " name `" + order.spec.name +
                  "` key `" + order.idempotency_key + "`");
+}
+
+void World::ask_create(const control::CreateOrder& order) {
+  note_order(order);
   controller_->create(
       order, scene_.dice.chance(600),
       [this, order](const SimController::Told& told) { note_created(order, told); });
@@ -372,6 +379,55 @@ void World::op_join() {
   if (standing <= shape_.workers) {
     const bool unscoped = scene_.dice.below(shape_.workers) < shape_.unscoped;
     join(unscoped ? std::string() : scene_.dice.pick(tenants_));
+  }
+}
+
+/// Between a decision's reading and its commit.
+void World::meanwhile() {
+  switch (scene_.dice.below(4)) {
+    case 0:
+      return op_cordon();
+    case 1:
+      return op_taint();
+    case 2:
+      return op_limits();
+    default: {
+      auto order = any_order();
+      note_order(order);
+      controller_->create_now(order, false, [this, order](const SimController::Told& told) {
+        note_created(order, told);
+      });
+    }
+  }
+}
+
+/// A sandbox that ended is made anew under its id, as its next generation. Nothing in the
+/// controller does so yet; all that fences generations is there for it.
+void World::op_recreate() {
+  for (const auto& [id, row] : invariants_->rows()) {
+    const bool ended = row.state == "lost" || row.state == "stopped";
+    if (!ended || !controller_->online(row.worker) || scene_.dice.chance(500)) {
+      continue;
+    }
+    const auto changed = direct_->run(
+        "UPDATE sandbox SET generation = generation + 1, state = 'pending', desired = 'running', "
+        "reason = '', ended = NULL, created = ?, expires = ? WHERE id = ? AND state = ? AND "
+        "NOT EXISTS (SELECT 1 FROM sandbox AS other WHERE other.tenant = sandbox.tenant AND "
+        "other.name = sandbox.name AND other.id <> sandbox.id AND other.name <> '')",
+        scene_.clock.now(), scene_.clock.now() + seconds(scene_.dice.between(5, 600)), id,
+        row.state);
+    if (changed && *changed == 1) {
+      scene_.say({id, row.worker}, id + " is made anew");
+      const Status queued = write([&](store::Tx& tx) {
+        store::DeliveryRow create{0, row.worker, id, row.generation + 1, "create"};
+        create.created = create.not_before = scene_.clock.now();
+        return tx.insert(create);
+      });
+      if (queued) {
+        controller_->rows_changed(row.worker);
+      }
+    }
+    return;
   }
 }
 

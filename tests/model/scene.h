@@ -30,7 +30,7 @@ struct Fate {
   std::set<std::string> refusals{};    ///< What its worker answered to its create.
   std::set<std::string> ends{};        ///< Why its worker ended it.
   bool tolerant = false;               ///< It may be placed on a worker that is set apart.
-  bool ran = false;                    ///< An engine ran it once.
+  std::set<std::int64_t> ran{};        ///< Generations that an engine ran.
   bool acknowledged = false;           ///< A caller was told its id.
   bool gone_acknowledged = false;      ///< A caller was told that it is gone.
 };

@@ -224,24 +224,34 @@ void SimController::settle_heartbeat(const std::string& worker, const control::R
 // --- What callers ask
 
 void SimController::create(const control::CreateOrder& order, bool wait, Done done) {
-  task(milliseconds(0), [this, order, wait, done] {
-    auto decision = control::decide_create(*context_, order);
-    if (!decision) {
-      return done({503});
-    }
-    if (decision->refusal) {
-      return done({status_of(*decision->refusal)});
-    }
-    if (decision->existing) {
-      return answer_existing(order, decision->row, wait, done);
-    }
-    if (wait) {
-      wait_for_running(order, decision->row.id, 201, done);
-    } else {
-      done({202, decision->row});
-    }
-    pump(decision->row.worker);
-  });
+  task(milliseconds(0), [this, order, wait, done] { create_now(order, wait, done); });
+}
+
+void SimController::create_now(const control::CreateOrder& order, bool wait, const Done& done) {
+  auto decision = control::decide_create(*context_, order);
+  if (!decision) {
+    return done({503});
+  }
+  if (decision->refusal) {
+    return done({status_of(*decision->refusal)});
+  }
+  if (decision->existing) {
+    return answer_existing(order, decision->row, wait, done);
+  }
+  if (wait) {
+    wait_for_running(order, decision->row.id, 201, done);
+  } else {
+    done({202, decision->row});
+  }
+  pump(decision->row.worker);
+}
+
+void SimController::rows_changed(const std::string& worker) {
+  store_.touch(worker);
+  if (up_) {
+    roster_->changed(worker);
+    pump(worker);
+  }
 }
 
 void SimController::answer_existing(const control::CreateOrder& order, const store::SandboxRow& row,

@@ -58,6 +58,8 @@ class SimController {
   bool heartbeat(const std::string& worker, const std::string& credential, const std::string& body);
 
   void create(const control::CreateOrder& order, bool wait, Done done);
+  /// At once, inside of another piece of work, as another thread would.
+  void create_now(const control::CreateOrder& order, bool wait, const Done& done);
   void remove(const Caller& caller, const std::string& sandbox, Done done);
   void renew(const Caller& caller, const std::string& sandbox, seconds timeout, Done done);
   void remove_worker(const Caller& caller, const std::string& worker, Done done);
@@ -65,6 +67,8 @@ class SimController {
   const ControllerConfig& config() const { return config_; }
   control::Context& context() { return *context_; }
   bool online(const std::string& worker) const;
+  /// The rows of a worker were changed by other hands than the store's, and something is queued.
+  void rows_changed(const std::string& worker);
 
  private:
   struct Lane {

@@ -219,7 +219,7 @@ void SimWorker::place_object(const wire::Delivery& delivery) {
   EngineObject object{delivery.tenant.str(), delivery.generation, delivery.expires_at,
                       delivery.policy_hash};
   engine_.insert_or_assign(id, std::move(object));
-  scene_.fates[id].ran = true;
+  scene_.fates[id].ran.insert(delivery.generation);
   scene_.say({id, setup_.id}, "the engine of " + setup_.id + " runs " + id);
 }
 
@@ -238,6 +238,10 @@ void SimWorker::build(const wire::Delivery& delivery,
                        faults_.full
                            ? Error{ErrorCode::kUnavailable, "the engine is full", "no_capacity"}
                            : Error{ErrorCode::kInternal, "the engine talks nonsense", "internal"});
+  }
+  if (engine_.contains(id) && remove_object(id, "in the way of its own create")) {
+    return undo_create(delivery, before,
+                       Error{ErrorCode::kUnavailable, "the engine keeps what is in the way"});
   }
   place_object(delivery);
   step(scene_.dice.time(0, 300), [this, delivery, before] {

@@ -145,9 +145,6 @@ void SimWorker::adopt_row(const store::JournalRow& row, const SandboxReport* rep
   } else if (row.state == kCreating) {
     if (!remove_object(row.sandbox, "never finished")) {
       journal_.erase(row.sandbox);
-    } else {
-      next.state = kRemoving;
-      put(next);
     }
   }
 }
@@ -198,7 +195,7 @@ void SimWorker::sweep() {
     if (row.state == kEnded || lanes_.contains(sandbox)) {
       continue;
     }
-    if (row.state == kRunning && row.expires <= now) {
+    if ((row.state == kRunning || row.state == kCreating) && row.expires <= now) {
       add_end(row, kReasonTimeout);
     }
     const auto retry = retry_at_.find(sandbox);

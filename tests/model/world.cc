@@ -63,6 +63,12 @@ World::World(std::uint64_t seed, const Shape& shape)
     throw std::runtime_error(opened.error().message);
   }
   real_store_ = std::move(*opened);
+  auto direct = store::Connection::open((folder_ / "controller.db").string(),
+                                        store::Connection::Mode::kReadWrite);
+  if (!direct) {
+    throw std::runtime_error(direct.error().message);
+  }
+  direct_ = std::move(*direct);
   store_ = std::make_unique<ModelStore>(scene_, *real_store_);
   controller_ = std::make_unique<SimController>(scene_, *store_, config_of(shape_, folder_), *this);
   invariants_ = std::make_unique<Invariants>(scene_, *store_, controller_->config());
@@ -72,6 +78,7 @@ World::World(std::uint64_t seed, const Shape& shape)
 World::~World() {
   controller_.reset();
   store_.reset();
+  direct_.reset();
   real_store_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
@@ -106,6 +113,7 @@ void World::set_up() {
     join(i < shape_.unscoped ? std::string() : tenants_[i % tenants_.size()]);
   }
   advance(seconds(30));
+  store_->set_meanwhile([this] { meanwhile(); });
   store_->set_crashes(shape_.tenants == 2 ? 1'500 : 400);
 }
 

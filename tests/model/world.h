@@ -1,5 +1,6 @@
 #pragma once
 
+#include "store/sqlite.h"
 #include "tests/model/invariants.h"
 #include "tests/model/model_store.h"
 #include "tests/model/sim_controller.h"
@@ -113,8 +114,12 @@ class World final : public Wires {
   void op_crash_controller();
   void op_long_wait();
   void op_jump();
+  void op_recreate();
+  void meanwhile();
+  control::CreateOrder any_order();
   SandboxSpec any_spec();
   control::Caller caller_of(const std::string& tenant);
+  void note_order(const control::CreateOrder& order);
   void ask_create(const control::CreateOrder& order);
   void note_created(const control::CreateOrder& order, const SimController::Told& told);
   void remember(KnownSandbox sandbox);
@@ -126,6 +131,8 @@ class World final : public Wires {
   const Shape shape_;
   std::filesystem::path folder_;
   std::unique_ptr<store::Store> real_store_;
+  /// For what no part of the controller does yet.
+  std::unique_ptr<store::Connection> direct_;
   std::unique_ptr<ModelStore> store_;
   std::unique_ptr<SimController> controller_;
   std::map<std::string, Member> members_;
