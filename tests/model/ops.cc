@@ -405,8 +405,9 @@ void World::meanwhile() {
 /// controller does so yet; all that fences generations is there for it.
 void World::op_recreate() {
   for (const auto& [id, row] : invariants_->rows()) {
-    const bool ended = row.state == "lost" || row.state == "stopped";
-    if (!ended || !controller_->online(row.worker) || scene_.dice.chance(500)) {
+    const bool fits =
+        row.state == "lost" || (row.state == "stopped" && controller_->online(row.worker));
+    if (!fits || invariants_->is_gone(row.worker) || scene_.dice.chance(500)) {
       continue;
     }
     const auto changed = direct_->run(
