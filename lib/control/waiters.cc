@@ -22,15 +22,34 @@ Waiters::Ticket Waiters::add(const std::string& key, std::chrono::milliseconds l
       return 0;
     }
     const Ticket next = ++state.last;
-    state.entries.emplace(next, Entry{key, std::move(wait)});
+    state.entries.emplace(next, Entry{.key = key, .wait = std::move(wait)});
     state.by_key.emplace(key, next);
     return next;
   });
   if (ticket != 0) {
-    loop_.post(
-        [this, ticket, limit] { loop_.run_after(limit, [this, ticket] { expire(ticket); }); });
+    loop_.post([this, ticket, limit] { start_timer(ticket, limit); });
   }
   return ticket;
+}
+
+void Waiters::start_timer(Ticket ticket, std::chrono::milliseconds limit) {
+  const auto timer = loop_.run_after(limit, [this, ticket] { expire(ticket); });
+  const bool stands = state_.with([&](State& state) {
+    const auto found = state.entries.find(ticket);
+    if (found != state.entries.end()) {
+      found->second.timer = timer;
+    }
+    return found != state.entries.end();
+  });
+  if (!stands) {
+    loop_.cancel(timer);
+  }
+}
+
+void Waiters::stop_timer(const Entry& entry) {
+  if (entry.timer != 0) {
+    loop_.post([this, timer = entry.timer] { loop_.cancel(timer); });
+  }
 }
 
 bool Waiters::cancel(Ticket ticket) {
@@ -39,6 +58,7 @@ bool Waiters::cancel(Ticket ticket) {
     if (found == state.entries.end()) {
       return false;
     }
+    stop_timer(found->second);
     forget_key(state, found->second.key, ticket);
     state.entries.erase(found);
     return true;
@@ -68,6 +88,7 @@ void Waiters::tell(const std::string& key, const store::SandboxRow& row) {
     for (auto it = first; it != last;) {
       const auto entry = state.entries.find(it->second);
       if (entry->second.wait.done(row)) {
+        stop_timer(entry->second);
         done.push_back(std::move(entry->second.wait));
         state.entries.erase(entry);
         it = state.by_key.erase(it);

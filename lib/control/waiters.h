@@ -50,6 +50,7 @@ class Waiters {
   struct Entry {
     std::string key;
     Wait wait;
+    io::EventLoop::TimerId timer = 0;
   };
   struct State {
     bool stopped = false;
@@ -58,6 +59,9 @@ class Waiters {
     std::multimap<std::string, Ticket> by_key;
   };
   static void forget_key(State& state, const std::string& key, Ticket ticket);
+  void start_timer(Ticket ticket, std::chrono::milliseconds limit);
+  /// A wait that is over leaves no timer behind: at a thousand creates a second they would pile up.
+  void stop_timer(const Entry& entry);
 
   io::EventLoop& loop_;
   Guarded<State> state_;
