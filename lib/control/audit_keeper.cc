@@ -24,13 +24,17 @@ void AuditKeeper::tick() {
     return;
   }
   const bool taken = context_.pool.post([this] {
-    flush();
-    prune();
+    pass();
     context_.loop.post([this] { start(); });
   });
   if (!taken) {
     start();
   }
+}
+
+void AuditKeeper::pass() {
+  flush();
+  prune();
 }
 
 void AuditKeeper::note(const Caller& caller, policy::Action action,
@@ -50,8 +54,8 @@ void AuditKeeper::note(const Caller& caller, policy::Action action, const std::s
   row.outcome = refusal;
   row.address = caller.address;
   row.request = caller.trace.request_id;
+  const std::string key = caller.credential + " " + refusal;
   const bool first = counts_.with([&](auto& counts) {
-    const std::string key = caller.credential + " " + refusal;
     if (const auto counted = counts.find(key); counted != counts.end()) {
       ++counted->second.more;
       return false;
@@ -68,11 +72,14 @@ void AuditKeeper::note(const Caller& caller, policy::Action action, const std::s
   if (!first) {
     return;
   }
-  // The caller's answer does not wait for it; what the queue does not take is lost to the log.
-  context_.pool.post([this, row] {
+  // The caller's answer does not wait for it.
+  const bool taken = context_.pool.post([this, row] {
     const Status ignored = context_.store.write([&](store::Tx& tx) { return tx.insert(row); });
     static_cast<void>(ignored);
   });
+  if (!taken) {
+    counts_.with([&](auto& counts) { ++counts[key].more; });
+  }
 }
 
 void AuditKeeper::flush() {

@@ -36,6 +36,8 @@ class AuditKeeper {
   void note(const Caller& caller, policy::Action action, const net::ApiResponse& answer);
   /// Writes what is counted.
   void flush();
+  /// Once a minute, on the pool: `flush`, and what is past the retention goes.
+  void pass();
 
  private:
   struct Count {
