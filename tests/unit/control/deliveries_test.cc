@@ -34,6 +34,7 @@ TEST_CASE("a create that was under way when the controller ended is sent again b
   CHECK(House::eventually([&] { return house.state_of(id) == "running"; }));
 }
 
+// Complaint 29: a restart empties the list.
 TEST_CASE("sandboxes run on over a restart of the controller, and keys stay good") {
   House house;
   const auto worker = house.worker();
@@ -93,6 +94,7 @@ TEST_CASE("a sandbox that ended by itself is told by the heartbeat with its reas
   CHECK(refused.body.text("reason") == "timeout");
 }
 
+// Complaint 33: said to run, but there is no container.
 TEST_CASE("a sandbox that is missing on its worker is lost once the inventory agrees") {
   const House house;
   const auto worker = house.worker();
@@ -101,6 +103,10 @@ TEST_CASE("a sandbox that is missing on its worker is lost once the inventory ag
   CHECK(worker->heartbeat() == 200);
   CHECK(House::eventually([&] { return house.state_of(id) == "lost"; }));
   CHECK(house.get(id).body.text("reason") == "missing on its worker");
+  const auto refused = house.call("POST", "/v1/sandboxes/" + id + "/exec", "{}");
+  CHECK(refused.status == 409);
+  CHECK(refused.error() == "sandbox_not_running");
+  CHECK(refused.body.text("reason") == "missing on its worker");
 }
 
 TEST_CASE("what a returning worker runs without a row, or against it, is removed") {
@@ -114,6 +120,7 @@ TEST_CASE("what a returning worker runs without a row, or against it, is removed
   CHECK(worker->wait_until([&] { return !worker->holds(id); }));
 }
 
+// Complaint 42: what was replaced still runs on the client that was lost.
 TEST_CASE("a worker that stays away loses its sandboxes, and gets them back when it returns") {
   const House house([](ControllerConfig& config) {
     config.unreachable_after = std::chrono::milliseconds(1500);
@@ -157,6 +164,7 @@ TEST_CASE("a renewal moves the end on the worker before it is answered") {
             .body.text("field") == "timeout_seconds");
 }
 
+// Complaint 32: a renewal races the end that it wants to move.
 TEST_CASE("a renewal that comes after the end says that the sandbox is not running") {
   const House house;
   const auto worker = house.worker();

@@ -35,6 +35,7 @@ FakeWorker::~FakeWorker() {
   run([this] {
     streams_.clear();
     held_.clear();
+    held_inventories_.clear();
     server_.reset();
   });
   loop_.stop();
@@ -114,7 +115,7 @@ void FakeWorker::connect() {
                            [this](Exchange exchange) { take(exchange); },
                            [this](const Error&) {
                              locked([&] { connected_ = false; });
-                             changed_.notify_all();
+                             tell_changed();
                            });
                      });
   });
@@ -126,6 +127,7 @@ void FakeWorker::disconnect() {
     locked([&] {
       connected_ = false;
       held_.clear();
+      held_inventories_.clear();
       streams_.clear();
     });
   });
@@ -135,8 +137,19 @@ void FakeWorker::hold(wire::DeliveryKind kind) {
   locked([&] { holding_.insert(kind); });
 }
 
+void FakeWorker::hold_inventories() {
+  locked([&] { holding_inventories_ = true; });
+}
+
 void FakeWorker::release() {
   run([this] {
+    const auto asked = locked([&] {
+      holding_inventories_ = false;
+      return std::exchange(held_inventories_, {});
+    });
+    for (const Exchange& exchange : asked) {
+      answer_inventory(exchange);
+    }
     auto held = locked([&] {
       holding_.clear();
       return std::exchange(held_, {});
@@ -205,20 +218,24 @@ std::optional<WallTime> FakeWorker::expiry_of(const std::string& id) const {
   });
 }
 
+void FakeWorker::tell_changed() {
+  locked([&] { ++changes_; });
+  changed_.notify_all();
+}
+
 bool FakeWorker::wait_until(const std::function<bool()>& fact) const {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    lock.unlock();
-    if (fact()) {
-      return true;
-    }
-    lock.lock();
-    if (changed_.wait_until(lock, limit) == std::cv_status::timeout) {
+  std::uint64_t seen = locked([&] { return changes_; });
+  while (!fact()) {
+    std::unique_lock lock(mutex_);
+    // What changed while the fact was looked at counts as well.
+    if (!changed_.wait_until(lock, limit, [&] { return changes_ != seen; })) {
       lock.unlock();
       return fact();
     }
+    seen = changes_;
   }
+  return true;
 }
 
 std::string FakeWorker::inventory() const {
@@ -237,13 +254,7 @@ std::string FakeWorker::inventory() const {
 void FakeWorker::take(const Exchange& exchange) {
   const net::TunnelRequest& request = exchange->request();
   if (request.path == "/v1/inventory") {
-    exchange->respond(200, json_headers(), locked([&] { return inventory(); }));
-    locked([&] {
-      connected_ = true;
-      ++inventories_;
-    });
-    changed_.notify_all();
-    return;
+    return take_inventory(exchange);
   }
   if (request.path == "/v1/deliveries") {
     exchange->collect_body(1 << 20, [this, exchange](std::string body) {
@@ -260,6 +271,26 @@ void FakeWorker::take(const Exchange& exchange) {
   take_guest(exchange);
 }
 
+void FakeWorker::take_inventory(const Exchange& exchange) {
+  const bool held = locked([&] {
+    ++inventories_;
+    if (holding_inventories_) {
+      held_inventories_.push_back(exchange);
+    }
+    return holding_inventories_;
+  });
+  if (!held) {
+    answer_inventory(exchange);
+  }
+  tell_changed();
+}
+
+void FakeWorker::answer_inventory(const Exchange& exchange) {
+  exchange->respond(200, json_headers(), locked([&] { return inventory(); }));
+  locked([&] { connected_ = true; });
+  tell_changed();
+}
+
 void FakeWorker::take_order(const Exchange& exchange, const wire::Delivery& delivery) {
   const bool held = locked([&] {
     traces_.push_back(wire::trace_of(exchange->request().headers));
@@ -273,7 +304,7 @@ void FakeWorker::take_order(const Exchange& exchange, const wire::Delivery& deli
   if (!held) {
     perform(exchange, delivery);
   }
-  changed_.notify_all();
+  tell_changed();
 }
 
 void FakeWorker::perform(const Exchange& exchange, const wire::Delivery& delivery) {
@@ -309,7 +340,7 @@ void FakeWorker::perform(const Exchange& exchange, const wire::Delivery& deliver
   } else {
     exchange->respond(200, json_headers(), json::dump(wire::delivery_answer_to_json(state)));
   }
-  changed_.notify_all();
+  tell_changed();
 }
 
 /// The guest: `/exec` says what came; other paths stream back what they are sent.
@@ -320,7 +351,7 @@ void FakeWorker::take_guest(const Exchange& exchange) {
     call += " " + name + "=" + value;
   }
   locked([&] { guest_calls_.push_back(call); });
-  changed_.notify_all();
+  tell_changed();
   if (request.path.ends_with("/stats")) {
     return exchange->respond(200, json_headers(), json::dump(wire::to_json(SandboxStats{1.5, 7})));
   }
@@ -335,7 +366,7 @@ void FakeWorker::take_guest(const Exchange& exchange) {
   locked([&] { streams_.push_back(exchange); });
   exchange->on_gone([this] {
     locked([&] { ++gone_streams_; });
-    changed_.notify_all();
+    tell_changed();
   });
   exchange->begin(200, {});
   exchange->read_body([exchange](std::string_view bytes) { exchange->write(bytes); },

@@ -5,6 +5,7 @@
 #include "wire/messages.h"
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,6 +53,8 @@ class FakeWorker {
 
   /// Orders of a kind are kept unanswered from now on, until `release`.
   void hold(wire::DeliveryKind kind);
+  /// The question for its inventory is kept unanswered from now on, until `release`.
+  void hold_inventories();
   void release();
   /// Creates are refused with this error body from now on.
   void refuse_creates(int status, const std::string& error, const std::string& message);
@@ -83,9 +86,12 @@ class FakeWorker {
   using Exchange = std::shared_ptr<net::TunnelExchange>;
   void run(std::function<void()> work);  ///< On the loop's thread, waited for.
   void take(const Exchange& exchange);
+  void take_inventory(const Exchange& exchange);
+  void answer_inventory(const Exchange& exchange);
   void take_order(const Exchange& exchange, const wire::Delivery& delivery);
   void take_guest(const Exchange& exchange);
   void perform(const Exchange& exchange, const wire::Delivery& delivery);
+  void tell_changed();
   std::string inventory() const;
   wire::WorkerFacts facts() const;
   template <typename F>
@@ -107,12 +113,15 @@ class FakeWorker {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
+  std::uint64_t changes_ = 0;
   std::map<std::string, Sandbox> sandboxes_;
   std::vector<std::string> orders_;
   std::vector<wire::Trace> traces_;
   std::vector<std::string> guest_calls_;
   std::vector<Held> held_;
   std::set<wire::DeliveryKind> holding_;
+  std::vector<Exchange> held_inventories_;
+  bool holding_inventories_ = false;
   std::optional<Refusal> refusal_;
   std::string problem_;
   std::vector<Exchange> streams_;

@@ -1,8 +1,12 @@
+#include "control/gateway.h"
+
 #include "io/fd.h"
 #include "tests/unit/control/house.h"
 
 #include <algorithm>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -191,6 +195,7 @@ TEST_CASE("statistics and the denied log are asked from the worker") {
   CHECK(denied.body.find("denied")->as_array()->empty());
 }
 
+// Complaint 45: the claim of a dead connection keeps the new one out.
 TEST_CASE("a newer tunnel of a worker replaces the older one") {
   const House house;
   const auto worker = house.worker();
@@ -221,4 +226,26 @@ TEST_CASE("neither a stream nor a create holds a stop beyond its grace") {
   CHECK(taken < std::chrono::seconds(5));
   CHECK(waiting.error() == "overloaded");
   CHECK(client.read_end() <= 0);
+}
+
+// Complaint 50: pending connections pile up without end.
+TEST_CASE("past its number of open streams a sandbox answers 503, and one that ends makes room") {
+  const House house;
+  const auto worker = house.worker();
+  const std::string base = "/v1/sandboxes/" + house.create().body.text("id");
+  const std::string other = "/v1/sandboxes/" + house.create().body.text("id");
+  const std::string forward =
+      head("GET " + base + "/tcp/8080", house.owner(), "Connection: Upgrade\r\nUpgrade: tcp\r\n");
+  std::vector<std::unique_ptr<RawClient>> open;
+  for (std::size_t i = 0; i < Gateway::kMaxStreamsPerSandbox; ++i) {
+    open.push_back(std::make_unique<RawClient>(house.port()));
+    open.back()->send(forward);
+    REQUIRE(open.back()->read_until("\r\n\r\n").starts_with("HTTP/1.1 101 "));
+  }
+  const auto refused = house.call("POST", base + "/exec", "{}");
+  CHECK(refused.status == 503);
+  CHECK(refused.error() == "overloaded");
+  CHECK(house.call("POST", other + "/exec", "{}").status == 200);
+  open.pop_back();
+  CHECK(House::eventually([&] { return house.call("POST", base + "/exec", "{}").status == 200; }));
 }

@@ -40,6 +40,7 @@ Answer join(const House& house, const std::string& token, const std::string& nam
 
 }  // namespace
 
+// Complaint 19: no key for one sandbox only.
 TEST_CASE("a sandbox's token uses that sandbox by its id and sees no other one") {
   const House house;
   const auto worker = house.worker();
@@ -149,6 +150,7 @@ TEST_CASE("a key's limits, end and last use are shown, and its end counts") {
   }
 }
 
+// Complaint 18: agents share a tenant's key and eat each other's share.
 TEST_CASE("a key's own limit refuses its create and no other key's") {
   const House house;
   const auto worker = house.worker();
@@ -213,12 +215,24 @@ TEST_CASE("a join token's lists are checked and shown in one spelling") {
         "capabilities");
 }
 
+// Complaint 53: join tokens that neither end nor are used up.
 TEST_CASE("the third join of a token of two uses is refused") {
   const House house;
   const std::string token = house.join_token("<owner>", R"({"max_uses": 2})");
   CHECK(join(house, token, "a").status == 201);
   CHECK(join(house, token, "b").status == 201);
   CHECK(join(house, token, "c").error() == "unauthenticated");
+}
+
+// Complaint 53: join tokens that neither end nor are used up.
+TEST_CASE("a join token joins nobody past its end, however many uses it has left") {
+  House house;
+  const std::string token = house.join_token("<owner>", R"({"max_uses": 5, "ttl_seconds": 60})");
+  CHECK(join(house, token, "a").status == 201);
+  house.advance(std::chrono::seconds(61));
+  CHECK(join(house, token, "b").error() == "unauthenticated");
+  const auto workers = house.call("GET", "/v1/workers");
+  CHECK(workers.body.find("workers")->as_array()->size() == 1);
 }
 
 TEST_CASE("an address is in a block, or in none") {

@@ -67,6 +67,7 @@ TEST_CASE("many bytes go up with little of them in memory") {
   CHECK(pump->most_queued <= Socket::kHighWater + Pump::kPieceBytes);
 }
 
+// Complaint 49: one slow reader stalls all others.
 TEST_CASE("a reader that stalls pins one window and delays nobody") {
   std::size_t most_queued = 0;
   Exchange slow;
@@ -199,4 +200,38 @@ TEST_CASE("sixteen bulk streams share the tunnel fairly") {
   }
   REQUIRE(tunnel.serve_until([&] { return ended == got.size(); }));
   CHECK(least_at_first_end > 1 << 20);
+}
+
+// Complaint 52: the second bulk pull locks up.
+TEST_CASE("bulk pulls of a slow reader all complete, also after many that were given up half-way") {
+  constexpr std::size_t kPullBytes = 1 << 20;
+  constexpr std::size_t kPulls = 160;  // What is given up is more than the tunnel's own window.
+  std::size_t most_queued = 0;
+  TunnelFixture tunnel(
+      [&](const Exchange& exchange) { answer_with_bytes(exchange, kPullBytes, &most_queued); });
+  for (std::size_t i = 0; i < kPulls; ++i) {
+    CAPTURE(i);
+    std::size_t got = 0;
+    bool ended = false;
+    std::shared_ptr<TunnelStream> stream;
+    stream = open_stream(*tunnel.client, {.path = "/"},
+                         {.on_data =
+                              [&](std::string_view bytes) {
+                                got += bytes.size();
+                                stream->pause();
+                              },
+                          .on_end = [&] { ended = true; }});
+    if (i % 2 == 0) {
+      REQUIRE(tunnel.serve_until([&] { return got > 0; }));
+      tunnel.serve_until_quiet();
+      stream->reset();
+      continue;
+    }
+    REQUIRE(tunnel.serve_until([&] {
+      stream->resume();
+      return ended;
+    }));
+    CHECK(got == kPullBytes);
+  }
+  CHECK(tunnel.client->is_open());
 }
