@@ -42,6 +42,7 @@ SandboxReport adopt_one(House& house) {
 
 }  // namespace
 
+// Complaint 29: a restart empties the list.
 TEST_CASE("a driver that starts again finds its sandboxes and the way to their guests") {
   House house;
   const SandboxOrder walled = house.walled();
@@ -90,6 +91,7 @@ TEST_CASE("a walled sandbox whose proxy is gone is not kept") {
   CHECK(house.leftovers() == "");
 }
 
+// Complaint 34: nobody collects what failures leave.
 TEST_CASE("a wall without its sandbox is half made and swept") {
   House house;
   const SandboxOrder order = house.walled();
@@ -115,6 +117,7 @@ TEST_CASE("a sandbox that ended while the driver was away is reported with its r
   CHECK(house.leftovers() == "");
 }
 
+// Complaint 36: a start-up sweep takes a sibling's sandboxes.
 TEST_CASE("objects of another worker are neither listed nor adopted nor removed") {
   House house;
   House other;
@@ -185,6 +188,7 @@ TEST_CASE("a sandbox cannot take the guest's place at its socket") {
   }
 }
 
+// Complaint 63: a guarantee that one driver does not give, and nobody says so.
 TEST_CASE("the probe builds a wall before it claims one, and leaves nothing") {
   House house;
   const auto found = house.driver().probe();

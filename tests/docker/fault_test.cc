@@ -90,6 +90,7 @@ TEST_CASE("a create whose stop comes at any of its calls leaves nothing") {
   }
 }
 
+// Complaint 34: nobody collects what failures leave.
 TEST_CASE("a create that loses any of its answers leaves nothing") {
   FaultyHouse faulty;
   for (int target = 0; target < kCallCount; ++target) {

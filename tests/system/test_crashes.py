@@ -42,6 +42,7 @@ def test_a_killed_controller_finds_its_sandboxes_again(house, sandbox):
     assert house.api("GET", f"/v1/sandboxes/{sandbox}")[1]["state"] == "running"
 
 
+# Complaint 31: time to live counts only while the API runs.
 def test_a_sandbox_that_expires_while_its_worker_is_dead_ends_at_the_restart(house, nothing_left):
     status, made = house.create(timeout_seconds=4)
     assert status == 201, made

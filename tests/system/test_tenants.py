@@ -13,6 +13,7 @@ def other(house):
     return house.make_workspace("rival")
 
 
+# Complaint 12: a data-plane route without the check of the owner.
 def test_a_foreign_sandbox_is_answered_like_an_absent_one(house, other, sandbox):
     for method, tail, body in [("GET", "", None), ("DELETE", "", None), ("POST", "/timeout", {"timeout_seconds": 5}),
                                ("POST", "/exec", {"command": ["true"]}), ("GET", "/files?path=/etc/passwd", None),
@@ -68,6 +69,7 @@ def test_a_join_token_opens_nothing_but_the_join(house):
     assert house.api("DELETE", f"/v1/join-tokens/{made['id']}")[0] == 204
 
 
+# Complaint 15: the platform needs a credential of its own, not a tenant.
 def test_the_operator_sees_no_tenants_sandboxes(house, sandbox):
     for path in ("/v1/sandboxes", f"/v1/sandboxes/{sandbox}"):
         assert house.api("GET", path, key=house.operator_key)[0] == 403

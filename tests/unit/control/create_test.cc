@@ -72,6 +72,7 @@ TEST_CASE("an image that the worker does not have is a refusal that names the fi
   CHECK(row.body.text("reason").starts_with("image_not_found: "));
 }
 
+// Complaint 27: a lost answer makes a second sandbox.
 TEST_CASE("the same idempotency key gives the same sandbox, another body is refused") {
   const House house;
   const auto worker = house.worker();
@@ -90,6 +91,7 @@ TEST_CASE("the same idempotency key gives the same sandbox, another body is refu
   CHECK(house.create({}, "<owner>", bad).body.text("field") == "Idempotency-Key");
 }
 
+// Complaint 27: a lost answer makes a second sandbox.
 TEST_CASE("a second create with the key of one that is under way waits for the same sandbox") {
   const House house;
   const auto worker = house.worker();
@@ -154,6 +156,7 @@ TEST_CASE("fifty creates at once at a limit of five give exactly five") {
   CHECK(odd == 0);
 }
 
+// Complaint 5: a fleet with room refuses because too many start at once.
 TEST_CASE("more creates than start slots wait for one instead of being refused") {
   const House house;
   FakeWorker::Options options;
@@ -170,6 +173,8 @@ TEST_CASE("more creates than start slots wait for one instead of being refused")
   CHECK(made == 6);
 }
 
+// Complaint 7: pending for ever, though no worker could ever take it.
+// Complaint 64: a policy that cannot be enforced is dropped in silence.
 TEST_CASE("a refusal for lack of a worker says which kind of lack it is") {
   const House house;
   const auto nobody = house.call("POST", "/v1/sandboxes", R"({"image": "x", "egress": null})");
@@ -212,6 +217,7 @@ TEST_CASE("an unscoped worker serves every workspace") {
   CHECK(house.create({}, house.make_workspace("rival")).status == 201);
 }
 
+// Complaint 5: the wait for a start is bounded, and its end has a name of its own.
 TEST_CASE("a create that does not run in time is an error, and is taken back") {
   const House house(
       [](ControllerConfig& config) { config.create_wait = std::chrono::milliseconds(300); });
@@ -226,6 +232,7 @@ TEST_CASE("a create that does not run in time is an error, and is taken back") {
   CHECK(house.get(id).body.text("reason").starts_with("create_timeout"));
 }
 
+// Complaint 6: no way to keep new work off a node.
 TEST_CASE("a cordoned worker gets nothing new and keeps what it runs") {
   const House house;
   const auto worker = house.worker();

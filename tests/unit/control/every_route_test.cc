@@ -92,6 +92,8 @@ Status expected_of(policy::Role role, const Route& route) {
 
 }  // namespace
 
+// Complaint 11: one tenant lists and ends another one's sandboxes.
+// Complaint 12: a data-plane route without the check of the owner.
 TEST_CASE(
     "every route answers every visitor about own, foreign and absent objects as the table says") {
   AccessWorld world;

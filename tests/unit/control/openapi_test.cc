@@ -95,6 +95,7 @@ TEST_CASE("the document names the query parameters that the table takes") {
   }
 }
 
+// Complaint 24: programs must read the text of a refusal.
 TEST_CASE("every refusal that the architecture names is known, and documented with its status") {
   const auto document = json::parse(openapi_document());
   REQUIRE(document);

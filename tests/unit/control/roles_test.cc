@@ -60,6 +60,7 @@ TEST_CASE("a listed key or token does not show its secret") {
   CHECK(house.call("GET", "/v1/keys").text.find(house.owner()) == std::string::npos);
 }
 
+// Complaint 56: somebody joins as the runner that a record was made for.
 TEST_CASE("a join token works as often as it says and for the name that it says") {
   const House house;
   const std::string once = house.join_token();
@@ -76,6 +77,7 @@ TEST_CASE("a join token works as often as it says and for the name that it says"
   CHECK(house.call("POST", "/v1/worker/join", R"({"name": "c"})", bound).error() == "name_taken");
 }
 
+// Complaint 53: join tokens that neither end nor are used up.
 TEST_CASE("twenty joins at once with a token of two uses give exactly two workers") {
   const House house;
   const std::string token = house.join_token("<owner>", R"({"max_uses": 2})");

@@ -131,6 +131,7 @@ std::size_t count_of(const std::vector<std::string>& lines, const std::string& l
 
 }  // namespace
 
+// Complaint 15: the platform needs a credential of its own, not a tenant.
 TEST_CASE("an owner reads the lines of the workspace, the operator those of none, page by page") {
   const House house;
   const std::string rival = house.make_workspace("rival");

@@ -20,6 +20,7 @@ TEST_CASE("labels read back as the order that they were made for") {
   CHECK(read->policy_hash == "hash-1");
 }
 
+// Complaint 36: a start-up sweep takes a sibling's sandboxes.
 TEST_CASE("an object of another controller or another worker is not ours") {
   const SandboxOrder order = docker::test::order(docker::test::walled({}));
   const json::Value labels = labels_for(docker::test::owner(), order, Role::kSandbox);

@@ -205,6 +205,7 @@ TEST_CASE("a head past the worker's limit ends that stream alone") {
   CHECK(fine.ended);
 }
 
+// Complaint 50: pending connections pile up without end.
 TEST_CASE("the cap of streams is refused by name, and a stream that ends makes room") {
   TunnelLimits limits;
   limits.max_streams = 3;

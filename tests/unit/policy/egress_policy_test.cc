@@ -220,6 +220,7 @@ TEST_CASE("256 domains and 64 networks are taken, one more is not") {
   CHECK(EgressPolicy::create(domains, networks).error().field == "allowed_networks[64]");
 }
 
+// Complaint 67: some destinations are allowed though no list names them.
 TEST_CASE("a policy of nothing allows nothing, and says so when asked") {
   CHECK_FALSE(EgressPolicy::deny_all().decide(connect_to("ok.test:443")).allowed);
   CHECK_FALSE(policy_of({}).decide(plain_to("http://ok.test/")).allowed);

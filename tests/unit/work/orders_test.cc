@@ -113,6 +113,7 @@ TEST_CASE("an unscoped worker still refuses to touch a sandbox in another worksp
   CHECK(w.driver.has("i1"));
 }
 
+// Complaint 42: what was replaced still runs on the client that was lost.
 TEST_CASE("an order for an older generation is a conflict, a newer one replaces the sandbox") {
   World w;
   CHECK(w.create("i1", 2) == "running");
@@ -169,6 +170,7 @@ TEST_CASE("removes run while every create thread is held") {
   w.driver.release_creates();
 }
 
+// Complaint 31: time to live counts only while the API runs.
 TEST_CASE("a sandbox whose time is over is removed and reported as stopped by its timeout") {
   World w;
   CHECK(w.create("i1") == "running");
@@ -186,6 +188,7 @@ TEST_CASE("a sandbox whose time is over is removed and reported as stopped by it
   CHECK(w.bench->until([&] { return !w.bench->ended.empty(); }));
 }
 
+// Complaint 32: a renewal races the end that it wants to move.
 TEST_CASE("a renewed sandbox lives on, an ended one cannot be renewed") {
   World w;
   CHECK(w.create("i1") == "running");
@@ -308,6 +311,7 @@ TEST_CASE("a crash during a remove: the remove goes on after the restart") {
   CHECK_FALSE(w.driver.has("i1"));
 }
 
+// Complaint 30: processes outlive the orchestrator that knew of them.
 TEST_CASE("what only the engine knows is removed after its grace") {
   World w;
   w.driver.plant(planted("orphan", 1));
@@ -357,6 +361,7 @@ TEST_CASE("an end that the controller settled with a remove is not reported agai
   CHECK(w.reported("i1") == nullptr);
 }
 
+// Complaint 33: said to run, but there is no container.
 TEST_CASE("reconcile finds what the engine lost, and does not judge what changed meanwhile") {
   World w;
   CHECK(w.create("lost") == "running");

@@ -88,6 +88,7 @@ TEST_CASE("a delivery is read strictly and answered with the state") {
   CHECK(bad->status == 400);
 }
 
+// Complaint 39: jobs hang, and nothing tells whose they are.
 TEST_CASE("what a worker tells about an order names the call that ordered it") {
   World w;
   const std::string parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -287,6 +288,7 @@ TEST_CASE("an upload waits for a slow guest, a download for a slow controller") 
   CHECK(exchange->body.size() == 2'000'000);
 }
 
+// Complaint 50: pending connections pile up without end.
 TEST_CASE("one sandbox has a bounded number of streams") {
   World w;
   std::vector<GuestExchange> waiting;

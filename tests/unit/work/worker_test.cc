@@ -370,6 +370,7 @@ TEST_CASE("a create that is under way is undone when the controller is out of re
   CHECK_FALSE(worker.driver->has("i1"));
 }
 
+// Complaint 10: a burst breaks one engine, and nobody says so.
 TEST_CASE("a worker whose driver fails says so with its heartbeats, and when it is well again") {
   const Folder folder;
   FakeClock clock;
