@@ -1,5 +1,6 @@
 #include "control/create.h"
 
+#include "base/fault_point.h"
 #include "control/refusals.h"
 #include "control/room.h"
 #include "store/credentials.h"
@@ -271,11 +272,17 @@ Result<CreateDecision> decide_create(Context& context, const CreateOrder& order)
     auto status = creation.run();
     proposed = creation.worker();
     decision = creation.take();
+    if (!proposed.empty()) {
+      SANDBOXKIT_FAULT_POINT("control.create.before_commit");
+    }
     return status;
   });
   if (!written) {
     context.roster.changed(proposed);  // It was told of a sandbox that is not.
     return written.error();
+  }
+  if (!proposed.empty()) {
+    SANDBOXKIT_FAULT_POINT("control.create.committed");
   }
   return decision;
 }

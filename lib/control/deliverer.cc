@@ -1,5 +1,6 @@
 #include "control/deliverer.h"
 
+#include "base/fault_point.h"
 #include "control/rows.h"
 
 #include <algorithm>
@@ -129,6 +130,7 @@ void Deliverer::settle_inventory_answer(const std::string& worker, std::uint64_t
     if (!written) {
       outcome.reset();
     }
+    SANDBOXKIT_FAULT_POINT("control.inventory.settled");
   } else {
     context_.events.tell(
         {Severity::kWarning, "inventory_refused", reports.error().message, {{"worker", worker}}});
@@ -285,11 +287,13 @@ void Deliverer::send(const std::string& worker, std::uint64_t epoch, const Order
   const milliseconds timeout = order.kind == wire::DeliveryKind::kCreate
                                    ? context_.config.create_wait + kCreateGrace
                                    : kOrderTimeout;
+  SANDBOXKIT_FAULT_POINT("control.order.before_send");
   fleet_.call(
       {worker, "POST", "/v1/deliveries", order.body, timeout, wire::trace_from_text(order.trace)},
       [this, worker, epoch, order](const Result<WorkerAnswer>& answer) {
         answered(worker, epoch, order, answer);
       });
+  SANDBOXKIT_FAULT_POINT("control.order.sent");
 }
 
 std::size_t Deliverer::under_way() const {
@@ -328,6 +332,7 @@ void Deliverer::answered(const std::string& worker, std::uint64_t epoch, const O
     // The tunnel ends: that is no attempt. The order is sent again at the next connect.
     return forget_order(worker, epoch, order.seq);
   }
+  SANDBOXKIT_FAULT_POINT("control.order.answered");
   const Verdict verdict =
       judge_answer(order, answer, context_.clock.now(), context_.config.create_wait);
   context_.metrics.orders_retried.add(verdict == Verdict::kRetry ? 1 : 0);
@@ -358,8 +363,10 @@ void Deliverer::settle(const std::string& worker, std::uint64_t epoch, const Ord
       return settled.error();
     }
     changed = std::move(*settled);
+    SANDBOXKIT_FAULT_POINT("control.settle.before_commit");
     return {};
   });
+  SANDBOXKIT_FAULT_POINT("control.settle.committed");
   if (written && changed) {
     tell(*changed);
     if (order.kind == wire::DeliveryKind::kRenew && verdict == Verdict::kDone) {

@@ -1,3 +1,4 @@
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "control/api.h"
 #include "control/find.h"
@@ -111,6 +112,7 @@ void remove(Services& services, const Caller& caller, const net::ApiRequest& req
   wait.on_shutdown = recorded;
   const auto ticket = services.waiters.add(row->id, kDeleteWait, std::move(wait));
   const Status written = write_delete(services, caller, *row);
+  SANDBOXKIT_FAULT_POINT("control.delete.committed");
   // The row may say by now that nobody need wait: it is gone, or its worker is away.
   const bool waits = written && row->state == "stopping" && ticket != 0 &&
                      services.context.roster.hearing(row->worker).online;
@@ -180,6 +182,7 @@ void renew(Services& services, const Caller& caller, const net::ApiRequest& requ
       services.waiters.add(Waiters::renew_key(row->id), kRenewWait, wait_for_renewal(*row, answer));
   std::optional<net::ApiResponse> refusal;
   const Status written = write_renewal(services, caller, expires, *row, refusal);
+  SANDBOXKIT_FAULT_POINT("control.renew.committed");
   const bool recorded = written && !refusal;
   if (recorded) {
     services.deliverer.wake(row->worker);

@@ -1,3 +1,4 @@
+#include "base/fault_point.h"
 #include "base/random.h"
 #include "control/api.h"
 #include "control/lifecycle.h"
@@ -185,6 +186,7 @@ net::ApiResponse heartbeat(Services& services, const Caller& caller,
   if (!written) {
     return refuse(written.error());
   }
+  SANDBOXKIT_FAULT_POINT("control.heartbeat.settled");
   for (const store::SandboxRow& row : heard.outcome.changed) {
     services.deliverer.tell(row);
   }

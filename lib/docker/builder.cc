@@ -1,5 +1,6 @@
 #include "docker/builder.h"
 
+#include "base/fault_point.h"
 #include "base/text.h"
 #include "docker/helper_call.h"
 
@@ -121,6 +122,7 @@ class Run {
       return answer.error();
     }
     built_.ids.wall = answer->text("Id");
+    SANDBOXKIT_FAULT_POINT("docker.wall.made");
     return {};
   }
 
@@ -129,15 +131,30 @@ class Run {
     if (!answer) {
       return answer.error();
     }
-    (step.part == Part::kSandbox ? built_.ids.sandbox : built_.ids.sidecar) = answer->text("Id");
+    if (step.part == Part::kSandbox) {
+      built_.ids.sandbox = answer->text("Id");
+      SANDBOXKIT_FAULT_POINT("docker.sandbox.made");
+    } else {
+      built_.ids.sidecar = answer->text("Id");
+      SANDBOXKIT_FAULT_POINT("docker.sidecar.made");
+    }
     return {};
   }
 
-  Status act(const JoinWall& step) { return change(step); }
+  Status act(const JoinWall& step) {
+    Status joined = change(step);
+    SANDBOXKIT_FAULT_POINT("docker.sidecar.joined");
+    return joined;
+  }
 
   Status act(const StartContainer& step) {
     if (Status started = change(step); !started) {
       return started;
+    }
+    if (step.part == Part::kSandbox) {
+      SANDBOXKIT_FAULT_POINT("docker.sandbox.started");
+    } else {
+      SANDBOXKIT_FAULT_POINT("docker.sidecar.started");
     }
     const auto state = inspect_state(engine_, built_.ids.of(step.part));
     if (!state) {
@@ -166,7 +183,13 @@ class Run {
       }
       link(step.part)->expect_pid(state->pid);
     }
-    return step.part == Part::kSidecar ? check_health() : Status();
+    if (step.part == Part::kSandbox) {
+      SANDBOXKIT_FAULT_POINT("docker.guest.connected");
+      return {};
+    }
+    Status serves = check_health();
+    SANDBOXKIT_FAULT_POINT("docker.sidecar.serves");
+    return serves;
   }
 
   Status check_health() {

@@ -1,5 +1,6 @@
 #include "docker/fleet.h"
 
+#include "base/fault_point.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "docker/images.h"
@@ -317,11 +318,14 @@ Status Fleet::take_down(const SandboxId& sandbox) {
       return old.sidecar ? remove_container(old.sidecar->id) : Status();
     });
     Status gone = old.sandbox ? remove_container(old.sandbox->id) : Status();
+    SANDBOXKIT_FAULT_POINT("docker.remove.sandbox_gone");
     Status sidecar_gone = sidecar.get();
+    SANDBOXKIT_FAULT_POINT("docker.remove.containers_gone");
     gone = gone ? sidecar_gone : gone;
     if (gone && old.wall) {
       gone = remove_network(old.wall->id);
     }
+    SANDBOXKIT_FAULT_POINT("docker.remove.wall_gone");
     if (!gone) {
       return gone;
     }

@@ -1,6 +1,7 @@
 #include "store/group_writer.h"
 
 #include "base/check.h"
+#include "base/fault_point.h"
 
 #include <exception>
 #include <utility>
@@ -100,7 +101,9 @@ bool GroupWriter::run_group(std::shared_ptr<Job> first, bool take_more, Group& g
     job = take_more && group.size() < kMaxGroup ? next(/*wait=*/false) : nullptr;
   }
   if (whole) {
+    SANDBOXKIT_FAULT_POINT("store.commit.before");
     whole = connection_->script("COMMIT");
+    SANDBOXKIT_FAULT_POINT("store.commit.after");
   }
   if (!whole && connection_->in_transaction()) {
     static_cast<void>(connection_->script("ROLLBACK"));

@@ -1,5 +1,6 @@
 #include "work/orders.h"
 
+#include "base/fault_point.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ void Orders::deliver(const wire::Delivery& delivery, std::function<void(JobResul
          delivery.trace);
     return done(allowed.error());
   }
+  SANDBOXKIT_FAULT_POINT("work.order.received");
   Job job;
   job.done = std::move(done);
   switch (delivery.kind) {
@@ -140,6 +142,7 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
   if (auto written = ledger_.put(row); !written) {
     return written.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.create.journaled");
   const auto begun = std::chrono::steady_clock::now();
   const Status made = driver_.create(order_of(delivery), stop);
   const auto taken = std::chrono::steady_clock::now() - begun;
@@ -151,6 +154,7 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
     tell(Severity::kWarning, "create_failed", id, made.error().message, delivery.trace);
     return undone ? made.error() : undone.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.create.made");
   row.state = kRunning;
   row.updated = clock_.now();
   if (auto written = ledger_.put(row); !written) {
@@ -158,6 +162,7 @@ JobResult Orders::create(const wire::Delivery& delivery, const std::stop_token& 
     [[maybe_unused]] const Status removed = driver_.remove(delivery.sandbox);
     return written.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.create.running");
   tell(Severity::kInfo, "sandbox_started", id, "", delivery.trace);
   return SandboxState::kRunning;
 }
@@ -197,6 +202,7 @@ JobResult Orders::renew(const wire::Delivery& delivery) {
   if (auto written = ledger_.put(*row); !written) {
     return written.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.renew.journaled");
   return SandboxState::kRunning;
 }
 
@@ -207,6 +213,7 @@ JobResult Orders::end(store::JournalRow row, const std::string& reason, const wi
   if (auto written = ledger_.put(row); !written) {
     return written.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.remove.journaled");
   ended(row.sandbox);
   const auto id = SandboxId::parse(row.sandbox);
   if (!id) {
@@ -216,11 +223,13 @@ JobResult Orders::end(store::JournalRow row, const std::string& reason, const wi
     tell(Severity::kWarning, "remove_failed", row.sandbox, removed.error().message, trace);
     return removed.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.remove.removed");
   row.state = kEnded;
   row.updated = clock_.now();
   if (auto written = ledger_.put(row); !written) {
     return written.error();
   }
+  SANDBOXKIT_FAULT_POINT("work.remove.ended");
   tell(Severity::kInfo, "sandbox_ended", row.sandbox, reason, trace);
   ended(row.sandbox);
   return SandboxState::kStopped;

@@ -1,5 +1,6 @@
 // What the worker does without being asked: restarts, times that are over, ends that nobody
 // ordered.
+#include "base/fault_point.h"
 #include "work/orders.h"
 
 #include <map>
@@ -65,7 +66,11 @@ Status Orders::adopt_row(store::JournalRow row, const SandboxReport* report) {
     // engine keeps now is in the way of nothing: the create that comes again takes it down first,
     // a remove takes it down as well, and its own time ends it when neither comes.
     const auto id = SandboxId::parse(row.sandbox);
-    return id && driver_.remove(*id) ? ledger_.erase(row.sandbox) : Status{};
+    if (!id || !driver_.remove(*id)) {
+      return {};
+    }
+    SANDBOXKIT_FAULT_POINT("work.adopt.undone");
+    return ledger_.erase(row.sandbox);
   }
   return {};  // What is removing goes on in the sweep; what is ended is looked at by reconcile.
 }
@@ -109,6 +114,9 @@ JobResult Orders::end_if_same(const store::JournalRow& row, const std::string& r
       now && reason == kReasonTimeout && now->state == kRunning && now->expires > clock_.now();
   if (!same || renewed) {
     return SandboxState::kStopped;
+  }
+  if (reason == kReasonTimeout) {
+    SANDBOXKIT_FAULT_POINT("work.expiry.begun");
   }
   return end(*now, reason);
 }
