@@ -33,6 +33,13 @@ std::string routes_text() {
 /// Whether the engine refused a network because its subnet is taken.
 bool says_overlap(const Error& error) { return error.message.find("overlap") != std::string::npos; }
 
+/// Whether something of that name stands. Names are made of the sandbox's id, so it is ours.
+bool says_taken(const Error& error) {
+  return error.code == ErrorCode::kConflict &&
+         (error.message.find("already in use by container") != std::string::npos ||
+          error.message.find("already exists") != std::string::npos);
+}
+
 bool is_absent(const Error& error) { return error.code == ErrorCode::kNotFound; }
 
 Status check_order(const SandboxOrder& order) {
@@ -90,7 +97,12 @@ Status Fleet::create(const SandboxOrder& order, std::stop_token stop) {
                      "; load or import it there (nothing is pulled from a registry)",
                  "image_not_found", "image"};
   }
-  Status built = build(order, BuildLimits{either.get_token(), deadline, config_.call_timeout});
+  const BuildLimits limits{either.get_token(), deadline, config_.call_timeout};
+  Status built = build(order, limits);
+  if (!built && says_taken(built.error()) && take_down(order.sandbox)) {
+    // A worker that died had ordered it, and the engine made it after we had looked.
+    built = build(order, limits);
+  }
   if (!built) {
     // The create's own error counts; what cannot be removed now still carries our labels.
     static_cast<void>(take_down(order.sandbox));

@@ -82,6 +82,7 @@ class Fleet {
   std::string problem_of(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
   SandboxReport adopt_one(const SandboxId& sandbox, const SeenSandbox& seen);
+  void clear_probes(const Seen& seen);
   void wait_for_guests(std::vector<SandboxReport>& reports);
   void end(const SandboxId& sandbox, const std::string& container, std::string reason);
 

@@ -2,8 +2,10 @@
 #include "base/text.h"
 #include "docker/fleet.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <utility>
 
 namespace sandboxkit::docker {
@@ -18,6 +20,19 @@ constexpr milliseconds kAdoptWait{5000};
 constexpr milliseconds kMeetWait{2500};
 
 bool is_probe(const SandboxId& sandbox) { return sandbox.str().starts_with(kProbePrefix); }
+
+std::set<SandboxId> probe_folders(const std::string& state_dir) {
+  std::set<SandboxId> found;
+  std::error_code problem;
+  std::filesystem::directory_iterator folder(state_dir + "/sandboxes", problem);
+  for (; !problem && folder != std::filesystem::directory_iterator(); folder.increment(problem)) {
+    const auto sandbox = SandboxId::parse(folder->path().filename().string());
+    if (sandbox && is_probe(*sandbox)) {
+      found.insert(*sandbox);
+    }
+  }
+  return found;
+}
 
 bool folder_has(const std::string& path) { return std::ifstream(path).good(); }
 
@@ -50,6 +65,7 @@ Result<std::vector<SandboxReport>> Fleet::list() {
   if (!seen) {
     return seen.error();
   }
+  clear_probes(*seen);
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, found] : seen->sandboxes) {
     if (!is_probe(sandbox)) {
@@ -57,6 +73,24 @@ Result<std::vector<SandboxReport>> Fleet::list() {
     }
   }
   return reports;
+}
+
+/// A worker that died in its probe left it behind. Not only a new start looks for it: the engine
+/// may make what was ordered of it after the successor's first look.
+void Fleet::clear_probes(const Seen& seen) {
+  std::set<SandboxId> probes = probe_folders(config_.state_dir);
+  for (const auto& [sandbox, found] : seen.sandboxes) {
+    if (is_probe(sandbox)) {
+      probes.insert(sandbox);
+    }
+  }
+  for (const SandboxId& probe : probes) {
+    // One that is being made is busy, one that stands is known.
+    if (!operations_.is_busy(probe) && !find(probe)) {
+      const Operations::Turn turn = operations_.begin(probe, true);
+      static_cast<void>(take_down(probe));  // What fails is tried again at the next look.
+    }
+  }
 }
 
 SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen) {
@@ -138,8 +172,12 @@ Result<std::vector<SandboxReport>> Fleet::adopt() {
   if (!first) {
     return first.error();
   }
+  clear_probes(*first);
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, stale] : first->sandboxes) {
+    if (is_probe(sandbox)) {
+      continue;
+    }
     const Operations::Turn turn = operations_.begin(sandbox, false);
     const auto seen = look(&sandbox);  // It may have changed before our turn came.
     if (!seen) {
@@ -149,10 +187,7 @@ Result<std::vector<SandboxReport>> Fleet::adopt() {
     if (found == seen->sandboxes.end()) {
       continue;
     }
-    SandboxReport report = adopt_one(sandbox, found->second);
-    if (!is_probe(sandbox)) {
-      reports.push_back(std::move(report));
-    }
+    reports.push_back(adopt_one(sandbox, found->second));
   }
   wait_for_guests(reports);
   return reports;
@@ -162,7 +197,7 @@ SandboxReport Fleet::adopt_one(const SandboxId& sandbox, const SeenSandbox& seen
   SandboxReport report = report_of(sandbox, seen);
   const bool stands = seen.sandbox && (seen.sandbox->running() || seen.sandbox->state == "paused");
   std::string problem = stands ? problem_of(sandbox, seen) : "";
-  if (stands && problem.empty() && !is_probe(sandbox)) {
+  if (stands && problem.empty()) {
     const auto known = find(sandbox);
     if (known && known->ids.sandbox == seen.sandbox->id) {
       return report;

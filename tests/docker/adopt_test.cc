@@ -1,7 +1,9 @@
+#include "docker/plan.h"
 #include "tests/docker/house.h"
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 
@@ -102,6 +104,24 @@ TEST_CASE("a wall without its sandbox is half made and swept") {
   CHECK(report.state == SandboxState::kError);
   CHECK(report.reason == "half made");
   CHECK(report.generation == 1);
+  CHECK(house.leftovers() == "");
+}
+
+TEST_CASE("what the probe of a dead worker left goes at the next look, whenever it appeared") {
+  House house;
+  SandboxOrder order = house.walled();
+  order.sandbox = *SandboxId::parse("probe-0123456789ab");
+  house.restart_driver();
+  REQUIRE(house.driver().adopt());
+  // The engine makes only now what the dead worker had ordered.
+  house.meddle(
+      "POST", "/networks/create",
+      json::dump(docker::wall_body(house.owner(), order, *docker::Subnet::parse("10.229.1.0/29"))));
+  std::filesystem::create_directories(house.config().state_dir + "/sandboxes/probe-ba9876543210");
+  REQUIRE(house.leftovers() != "");
+  const auto reports = house.driver().list();
+  REQUIRE(reports);
+  CHECK(reports->empty());
   CHECK(house.leftovers() == "");
 }
 

@@ -1,3 +1,4 @@
+#include "docker/plan.h"
 #include "io/socket.h"
 #include "tests/docker/house.h"
 
@@ -110,6 +111,45 @@ TEST_CASE("a create of which the engine refuses any call leaves nothing and says
     REQUIRE_FALSE(created);
     CHECK(created.error().message.find("a test's fault") != std::string::npos);
     CHECK(faulty.house.leftovers() == "");
+  }
+}
+
+TEST_CASE("what a dead predecessor had ordered comes late, and the create builds anew") {
+  FaultyHouse faulty;
+  House& house = faulty.house;
+  const SandboxOrder order = house.walled();
+  const auto make_network = [&] {
+    house.meddle("POST", "/networks/create",
+                 json::dump(docker::wall_body(house.owner(), order,
+                                              *docker::Subnet::parse("10.229.1.0/29"))));
+  };
+  const auto make_container = [&](const std::string& name, docker::Role role) {
+    house.meddle(
+        "POST", "/containers/create?name=" + name,
+        json::dump(json::Object{{"Image", test_image()},
+                                {"Cmd", json::Array{"true"}},
+                                {"Labels", docker::labels_for(house.owner(), order, role)}}));
+  };
+  const std::function<void()> late[kCallCount] = {
+      make_network,
+      [&] { make_container(docker::sidecar_name(order.sandbox), docker::Role::kEgress); },
+      {},
+      {},
+      [&] { make_container(docker::sandbox_name(order.sandbox), docker::Role::kSandbox); },
+      {}};
+  for (int target = 0; target < kCallCount; ++target) {
+    if (!late[target]) {
+      continue;
+    }
+    CAPTURE(target);
+    faulty.fault.posts = 0;
+    faulty.fault.at_target = late[target];
+    faulty.fault.target = target;
+    CHECK(problem(house.driver().create(order, {})) == "");
+    faulty.fault.target = -1;
+    CHECK(house.shell(order.sandbox, "echo up").text == "up\n");
+    CHECK(problem(house.driver().remove(order.sandbox)) == "");
+    CHECK(house.leftovers() == "");
   }
 }
 
