@@ -25,6 +25,9 @@ Heartbeat::Heartbeat(io::EventLoop& loop, Target target, Credential& credential,
       interval_(target_.interval) {}
 
 void Heartbeat::soon() {
+  if (!started_) {
+    return;
+  }
   if (in_flight_) {
     again_ = true;
   } else if (!early_) {

@@ -32,8 +32,12 @@ class Heartbeat {
   Heartbeat(io::EventLoop& loop, Target target, Credential& credential, Random& random,
             EventSink& events, std::function<std::string()> write);
 
-  void start() { beat(); }
-  /// A heartbeat before its time; several in a row become one.
+  void start() {
+    started_ = true;
+    beat();
+  }
+  /// A heartbeat before its time; several in a row become one. None before the start: until then
+  /// nobody knows what the worker can, and the controller would believe that it can nothing.
   void soon();
   void stop();
   std::uint64_t failures() const { return failures_; }
@@ -57,6 +61,7 @@ class Heartbeat {
   const std::function<std::string()> write_;
   std::chrono::milliseconds interval_;
   io::EventLoop::TimerId timer_ = 0;
+  bool started_ = false;
   bool in_flight_ = false;
   bool again_ = false;
   bool early_ = false;

@@ -86,9 +86,7 @@ struct Worker::Impl {
             system_random(), events, [this](const auto& exchange) { routes.serve(exchange); },
             [this] {
               health.contact(std::chrono::steady_clock::now());
-              if (beating) {
-                heartbeat.soon();
-              }
+              heartbeat.soon();
             }) {}
 
   ~Impl() {
