@@ -71,6 +71,9 @@ Status Orders::check_tenant(const wire::Delivery& delivery) const {
 }
 
 void Orders::deliver(const wire::Delivery& delivery, std::function<void(JobResult)> done) {
+  if (delivery.kind == wire::DeliveryKind::kCreate) {
+    forget_ruin(delivery.sandbox.str());
+  }
   name_orphan(delivery.sandbox.str());
   if (auto allowed = check_tenant(delivery); !allowed) {
     tell(Severity::kWarning, "order_refused", delivery.sandbox.str(), allowed.error().message,

@@ -94,6 +94,9 @@ class Orders {
   /// Removes what the engine still has of a sandbox that is over.
   void remove_rest(const std::string& sandbox);
   void name_orphan(const std::string& sandbox);
+  /// What a create left half made when its engine died is no sandbox that ended: the create that
+  /// comes again clears it away.
+  void forget_ruin(const std::string& sandbox);
   void purge();
   Status adopt_row(store::JournalRow row, const SandboxReport* report);
   void tell(Severity severity, const char* name, const std::string& sandbox,

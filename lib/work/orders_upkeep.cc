@@ -94,6 +94,13 @@ void Orders::name_orphan(const std::string& sandbox) {
   }
 }
 
+void Orders::forget_ruin(const std::string& sandbox) {
+  const auto found = orphans_.find(sandbox);
+  if (found != orphans_.end() && found->second.report.state == SandboxState::kError) {
+    orphans_.erase(found);
+  }
+}
+
 void Orders::add_end(const store::JournalRow& row, const std::string& reason) {
   Job job;
   job.work = [this, row, reason](const std::stop_token&) { return end_if_same(row, reason); };

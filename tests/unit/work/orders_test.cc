@@ -338,6 +338,15 @@ TEST_CASE("what only the engine knows is kept when the controller names it") {
   CHECK(w.driver.has("orphan"));
 }
 
+TEST_CASE("a create that comes again builds anew what an earlier one left half made") {
+  World w;
+  w.driver.plant(planted("half", 1, SandboxState::kError));
+  w.bench->orders.reconcile();  // The journal forgot it when the create failed.
+  REQUIRE(w.bench->until([&] { return w.reported("half") != nullptr; }));
+  CHECK(w.create("half") == "running");
+  CHECK(w.driver.count("create half/1") == 1);
+}
+
 TEST_CASE("what only the engine knows is taken back when the controller saw it and let it be") {
   World w;
   w.driver.plant(planted("orphan", 3));
