@@ -38,9 +38,9 @@ class UnixHttp(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def engine(method, path, body=None):
+def engine(method, path, body=None, sock=None):
     """One call of the Engine API; returns status and parsed answer."""
-    connection = UnixHttp(ENGINE)
+    connection = UnixHttp(sock or ENGINE)
     headers = {"Content-Type": "application/json"} if body is not None else {}
     connection.request(method, "/v1.41" + path, json.dumps(body) if body is not None else None, headers)
     answer = connection.getresponse()
@@ -132,7 +132,9 @@ class Upstream:
 
 
 class House:
-    def __init__(self, folder, upstream_address, worker_options=(), controller_options=()):
+    def __init__(self, folder, upstream_address, worker_options=(), controller_options=(),
+                 engine_socket=ENGINE):
+        self.engine_socket = engine_socket
         self.folder = pathlib.Path(folder)
         self.upstream_address = upstream_address
         self.worker_options = list(worker_options)
@@ -149,18 +151,23 @@ class House:
             raise
 
     # -- daemons -----------------------------------------------------------------------------
-    def start_controller(self):
+    def start_controller(self, env=None):
+        ports = self.spawn_controller(env)
+        wait_for(lambda: self.controller.process.poll() is not None or
+                 (ports.exists() and ports.read_text().strip()), 20, "the controller's port")
+        assert self.controller.process.poll() is None, (self.folder / "controller.log").read_text()
+        self.port = int(ports.read_text())
+
+    def spawn_controller(self, env=None):
+        """Does not wait for it: it may be told to die at once."""
         ports = self.folder / "port"
         ports.unlink(missing_ok=True)
         self.controller = Daemon(
             [binary("sandboxkit-controller"), "--state-dir", str(self.folder / "controller"),
              "--listen", f"127.0.0.1:{self.port}", "--port-file", str(ports),
              "--shutdown-grace-ms", "1000", "--rate-limit-per-key", "0", "--failed-auth-per-minute", "0",
-             *self.controller_options], self.folder / "controller.log")
-        wait_for(lambda: self.controller.process.poll() is not None or
-                 (ports.exists() and ports.read_text().strip()), 20, "the controller's port")
-        assert self.controller.process.poll() is None, (self.folder / "controller.log").read_text()
-        self.port = int(ports.read_text())
+             *self.controller_options], self.folder / "controller.log", env)
+        return ports
 
     def start_worker(self, join=False):
         token = []
@@ -168,13 +175,17 @@ class House:
             status, made = self.api("POST", "/v1/join-tokens", {"name": "w1"})
             assert status == 201, made
             token = ["--join-token", made["token"]]
+        self.spawn_worker(*token)
+        self.wait_ready()
+
+    def spawn_worker(self, *token, env=None):
+        """Does not wait for it: it may be told to die at once."""
         self.worker = Daemon(
             [binary("sandboxkit-worker"), "--controller", self.url, "--state-dir",
-             str(self.folder / "worker"), *token, "--name", "w1", "--engine-socket", ENGINE,
+             str(self.folder / "worker"), *token, "--name", "w1", "--engine-socket", self.engine_socket,
              "--guest-binary", binary("sandboxkit-guest"), "--egress-binary", binary("sandboxkit-egress"),
              "--egress-host", f"packages.test={self.upstream_address}",
-             "--heartbeat-interval-ms", "1000", *self.worker_options], self.folder / "worker.log")
-        self.wait_ready()
+             "--heartbeat-interval-ms", "1000", *self.worker_options], self.folder / "worker.log", env)
 
     def wait_ready(self):
         def ready():
@@ -265,7 +276,8 @@ class House:
         label = json.dumps({"label": [f"dev.sandboxkit.controller={self.controller_id()}"]})
         path = {"containers": "/containers/json?all=1&", "networks": "/networks?",
                 "volumes": "/volumes?"}[what]
-        status, answer = engine("GET", path + "filters=" + urllib.parse.quote(label))
+        status, answer = engine("GET", path + "filters=" + urllib.parse.quote(label),
+                                sock=self.engine_socket)
         assert status == 200, answer
         return (answer.get("Volumes") or []) if what == "volumes" else answer
 
@@ -282,6 +294,6 @@ class House:
 
     def sweep(self):
         for container in self.objects("containers"):
-            engine("DELETE", f"/containers/{container['Id']}?force=1&v=1")
+            engine("DELETE", f"/containers/{container['Id']}?force=1&v=1", sock=self.engine_socket)
         for network in self.objects("networks"):
-            engine("DELETE", f"/networks/{network['Id']}")
+            engine("DELETE", f"/networks/{network['Id']}", sock=self.engine_socket)
