@@ -180,7 +180,10 @@ void Invariants::check_room(const Seen& seen, const store::SandboxRow& row) {
       use.cpu_cores > worker.cpu_cores * config_.placement.cpu_overcommit + 1e-6 ||
       static_cast<double>(use.memory_mb) >
           static_cast<double>(worker.memory_mb) * config_.placement.memory_overcommit) {
-    fail("no worker is oversold", row, text_of(use));
+    fail("no worker is oversold", row,
+         text_of(use) + "; it has " + std::to_string(worker.max_sandboxes) + " places, " +
+             std::to_string(worker.cpu_cores) + " cores, " + std::to_string(worker.memory_mb) +
+             " MB");
   }
 }
 

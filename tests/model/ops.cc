@@ -382,15 +382,19 @@ void World::op_join() {
   }
 }
 
-/// Between a decision's reading and its commit.
+/// Between a decision's reading and its commit. Judged at once: by the rows as they are now, not as
+/// the commit that waits will leave them.
 void World::meanwhile() {
   switch (scene_.dice.below(4)) {
     case 0:
-      return op_cordon();
+      op_cordon();
+      break;
     case 1:
-      return op_taint();
+      op_taint();
+      break;
     case 2:
-      return op_limits();
+      op_limits();
+      break;
     default: {
       auto order = any_order();
       note_order(order);
@@ -399,6 +403,7 @@ void World::meanwhile() {
       });
     }
   }
+  invariants_->look_at_rows();
 }
 
 /// A sandbox that ended is made anew under its id, as its next generation. Nothing in the
