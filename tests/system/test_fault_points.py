@@ -52,9 +52,9 @@ MORE = [(point, "controller", operation, 1)
         for operation in ("delete", "renew")]
 # Reached by tests of their own below.
 APART = ["store.commit.before", "store.commit.after", "work.adopt.undone"]
-# A delete makes the worker commit at these passes, a create before it at those: the start's own
-# reads of the journal count as well.
-COMMITS = range(1, 7)
+# Which commits of a process die, its start's own included. After one and before the next differ in
+# what callers were told alone, so that a few are enough.
+COMMITS = {"store.commit.before": range(1, 6), "store.commit.after": (2, 4)}
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +154,10 @@ def test_a_worker_that_dies_while_it_probes_its_engine_leaves_no_probe_behind(ho
 
 
 @pytest.mark.parametrize("which", ["controller", "worker"])
-@pytest.mark.parametrize("point", ["store.commit.before", "store.commit.after"])
+@pytest.mark.parametrize("point", COMMITS)
 def test_a_death_at_any_commit(house, which, point):
     """Whichever commit of creates and deletes it is, the start's own included."""
-    for times in COMMITS:
+    for times in COMMITS[point]:
         house.kill_if_running("worker")
         house.spawn_worker()  # See in_turns.
         house.arm(which, f"{point}:{times}", heard=False)
