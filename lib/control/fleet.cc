@@ -118,6 +118,25 @@ void Fleet::detach(const std::string& worker) {
   session.tunnel->close(std::chrono::milliseconds{0});
 }
 
+void Fleet::dismiss(const std::string& worker, std::vector<std::string> orders) {
+  context_.loop.post([this, worker, orders = std::move(orders)] {
+    if (orders.empty()) {
+      return detach(worker);
+    }
+    context_.loop.run_after(kFarewell, [this, worker] { detach(worker); });
+    const auto open = std::make_shared<std::size_t>(orders.size());  // Shared by the answers.
+    for (const std::string& order : orders) {
+      start_call({worker, "POST", "/v1/deliveries", order, kFarewell},
+                 [this, worker, open](const Result<WorkerAnswer>&) {
+                   if (--*open == 0) {
+                     // Not from inside of the tunnel's own callback.
+                     context_.loop.post([this, worker] { detach(worker); });
+                   }
+                 });
+    }
+  });
+}
+
 void Fleet::closed(const std::string& worker, std::uint64_t epoch, const Error& why) {
   const auto found = sessions_.find(worker);
   if (found == sessions_.end() || found->second.epoch != epoch) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sandboxkit::control {
 
@@ -41,6 +42,10 @@ class Fleet {
               const std::string& early);
   /// Cuts a worker's tunnel (its credential was revoked).
   void detach(const std::string& worker);
+  /// The last orders to a worker that is removed, then its tunnel is cut: once all are answered, at
+  /// the latest after `kFarewell`. Any thread.
+  void dismiss(const std::string& worker, std::vector<std::string> orders);
+  static constexpr std::chrono::milliseconds kFarewell{10'000};
   /// Null when the worker has no tunnel.
   std::shared_ptr<net::TunnelClient> tunnel(const std::string& worker) const;
   /// The worker's inventory was settled: it may get work.

@@ -158,10 +158,17 @@ net::ApiResponse remove(Services& services, const Caller& caller, const std::str
   if (!written) {
     return refuse(written.error());
   }
-  services.context.loop.post([&services, id] { services.fleet.detach(id); });
+  std::vector<std::string> orders;
   for (const store::SandboxRow& row : lost) {
     services.deliverer.tell(row);
+    const auto sandbox = SandboxId::parse(row.id);
+    const auto tenant = TenantId::parse(row.tenant);
+    if (sandbox && tenant) {
+      orders.push_back(
+          stray_order({0, wire::DeliveryKind::kRemove, *sandbox, *tenant, row.generation}).body);
+    }
   }
+  services.fleet.dismiss(id, std::move(orders));
   net::ApiResponse response;
   response.status = 204;
   return response;

@@ -99,6 +99,10 @@ int FakeWorker::heartbeat() {
   return answer ? answer->status : 0;
 }
 
+bool FakeWorker::connected() const {
+  return locked([&] { return connected_; });
+}
+
 void FakeWorker::complain(const std::string& problem) {
   locked([&] { problem_ = problem; });
 }

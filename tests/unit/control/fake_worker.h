@@ -67,6 +67,8 @@ class FakeWorker {
   void cut_streams();
 
   bool holds(const std::string& id) const;
+  /// For `wait_until`.
+  bool connected() const;
   /// Orders that came, as `kind sandbox`.
   std::vector<std::string> orders() const;
   /// The trace of each of them.

@@ -121,11 +121,13 @@ TEST_CASE("an unscoped worker is seen by owners and changed by the operator alon
   CHECK(house.call("DELETE", path, {}, house.operator_key()).status == 204);
 }
 
-TEST_CASE("a worker that was removed is cut off, and its sandboxes are lost") {
+TEST_CASE("a worker that is removed ends its sandboxes, and is cut off") {
   const House house;
   const auto worker = house.worker();
   const auto sandbox = house.create().body.text("id");
   CHECK(house.call("DELETE", "/v1/workers/" + worker->id()).status == 204);
+  CHECK(worker->wait_until([&] { return !worker->holds(sandbox); }));
+  CHECK(worker->wait_until([&] { return !worker->connected(); }));
   CHECK(worker->heartbeat() == 401);
   CHECK(house.state_of(sandbox) == "lost");
   CHECK(house.get(sandbox).body.text("reason") == "its worker was removed");
