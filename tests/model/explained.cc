@@ -55,7 +55,7 @@ void Invariants::check_time(const SimWorker& worker, const std::string& sandbox,
   }
   const WallTime since =
       std::max({known ? std::max(found->second.expires, found->second.updated) : object.expires,
-                worker.up_since(), disturbed_[worker.id()]});
+                worker.renewed_at(sandbox), worker.up_since(), disturbed_[worker.id()]});
   if (scene_.clock.now() - since > (known ? kEndsWithin : kOrphanEndsWithin)) {
     throw Violation("no sandbox runs past its time", {sandbox, worker.id()},
                     sandbox + " on " + worker.id() + " runs for too long");

@@ -319,6 +319,7 @@ SimWorker::Answer SimWorker::renew(const wire::Delivery& delivery) {
   store::JournalRow renewed = *row;
   renewed.expires = delivery.expires_at;
   journal_.insert_or_assign(renewed.sandbox, renewed);
+  renewed_at_[renewed.sandbox] = scene_.clock.now();
   return SandboxState::kRunning;
 }
 

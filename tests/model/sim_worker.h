@@ -68,6 +68,12 @@ class SimWorker {
   bool up() const { return up_; }
   std::uint64_t incarnation() const { return incarnation_; }
   WallTime up_since() const { return up_since_; }
+  /// When it was last told another end of a sandbox's time: one that is over by then counts from
+  /// there on.
+  WallTime renewed_at(const std::string& sandbox) const {
+    const auto found = renewed_at_.find(sandbox);
+    return found == renewed_at_.end() ? WallTime{} : found->second;
+  }
   const std::map<std::string, EngineObject>& engine() const { return engine_; }
   const std::map<std::string, store::JournalRow>& journal() const { return journal_; }
 
@@ -143,6 +149,7 @@ class SimWorker {
   bool up_ = false;
   std::uint64_t incarnation_ = 0;
   WallTime up_since_{};
+  std::map<std::string, WallTime> renewed_at_;
 
   // These two outlive the process.
   std::map<std::string, store::JournalRow> journal_;
