@@ -231,12 +231,21 @@ Result<WorkerView> scheduler_view(const store::WorkerRow& row, const store::Tx::
 }
 
 void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts) {
+  row.max_sandboxes = facts.max_sandboxes;
+  row.max_starting = facts.max_starting;
+  row.problem = facts.problem;
+  json::Object labels;
+  for (const auto& [name, value] : facts.labels) {
+    labels.emplace_back(name, value);
+  }
+  row.labels = json::dump(json::Value(std::move(labels)));
+  if (!facts.problem.empty() && facts.driver.arch.empty()) {
+    return;
+  }
   row.engine = facts.driver.engine;
   row.arch = facts.driver.arch;
   row.cpu_cores = facts.driver.cpu_cores;
   row.memory_mb = facts.driver.memory_mb;
-  row.max_sandboxes = facts.max_sandboxes;
-  row.max_starting = facts.max_starting;
   auto capabilities = facts.driver.capabilities;
   if (!row.capability_cap.empty()) {
     std::erase_if(capabilities, [most = stored_set(row.capability_cap)](const std::string& each) {
@@ -246,12 +255,6 @@ void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts) {
   row.capabilities = list_text(capabilities);
   row.runtimes = list_text(facts.driver.runtimes);
   row.images = list_text(facts.driver.images);
-  row.problem = facts.problem;
-  json::Object labels;
-  for (const auto& [name, value] : facts.labels) {
-    labels.emplace_back(name, value);
-  }
-  row.labels = json::dump(json::Value(std::move(labels)));
 }
 
 bool is_ended(const std::string& state) {

@@ -40,7 +40,8 @@ Result<WorkerView> scheduler_view(const store::WorkerRow& row, const store::Tx::
                                   const Hearing& hearing);
 
 /// What a worker tells of itself, into its row: of its capabilities those that its join token let
-/// through.
+/// through. One that complains before it could look at its engine says nothing of what it can: what
+/// it proved before stands, or callers would be told that nobody ever could.
 void apply_facts(store::WorkerRow& row, const wire::WorkerFacts& facts);
 
 /// Whether a sandbox's state is an end.

@@ -59,6 +59,24 @@ TEST_CASE("rows that the roster was not told of are believed, and nothing is ove
   CHECK(world.use_of("w-2").sandboxes == 3);
 }
 
+TEST_CASE("a worker that complains before it could look at its engine keeps what it proved") {
+  store::WorkerRow row{"w-1"};
+  wire::WorkerFacts facts{DriverCapabilities{"docker 20"}};
+  facts.driver.arch = "amd64";
+  facts.driver.capabilities = {"egress"};
+  apply_facts(row, facts);
+  wire::WorkerFacts blind{DriverCapabilities{}};
+  blind.problem = "the engine does not answer";
+  apply_facts(row, blind);
+  CHECK(row.capabilities == R"(["egress"])");
+  CHECK(row.arch == "amd64");
+  CHECK(row.problem == "the engine does not answer");
+  facts.driver.capabilities = {};
+  apply_facts(row, facts);
+  CHECK(row.capabilities == "[]");
+  CHECK(row.problem.empty());
+}
+
 TEST_CASE("a worker that was removed is not proposed again") {
   StoreWorld world;
   world.add_worker("w-1", "acme");
