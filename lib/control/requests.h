@@ -24,8 +24,8 @@ Status request_renewal(const Context& context, store::Tx& tx, const Caller& call
                        std::optional<net::ApiResponse>& refusal);
 
 /// Removes a worker for good: its credentials die with it, so it cannot come back, and its
-/// sandboxes end. While its tunnel stands the caller orders what it runs to be removed; else it ends
-/// by its own clock. The changed sandboxes.
+/// sandboxes end. While its tunnel stands the caller orders what it runs to be removed; else it
+/// ends by its own clock. The changed sandboxes.
 Result<std::vector<store::SandboxRow>> request_worker_removal(const Context& context, store::Tx& tx,
                                                               const Caller& caller,
                                                               const store::WorkerRow& worker);

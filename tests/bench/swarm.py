@@ -3,8 +3,9 @@
 
   tests/bench/swarm.py BUILD ENGINE_SOCKET [TASKS]
 
-The engine must be one that may become a swarm for the time of the run: it is made a swarm of one node
-and leaves it at the end. The service asks for an image that is nowhere, so tasks are assigned and never
+The engine must be one that may become a swarm for the time of the run, best one of its own in a network
+namespace of its own: two engines in one namespace take each other's bridges and rules away. It is made a
+swarm of one node and leaves it at the end. The service asks for an image that is nowhere, so tasks are assigned and never
 started: what is counted is the scheduler. Ours is control_bench with 64 callers: decided, admitted,
 and durable on the disk.
 """
