@@ -157,6 +157,9 @@ WallTime last_heard(const store::WorkerRow& row, const Hearing& hearing) {
 }
 
 WorkerState seen_state(const store::WorkerRow& row, const Hearing& hearing) {
+  if (row.arch.empty() && row.state == "ready") {
+    return WorkerState::kUnreachable;  // It joined, and has not yet said what it can.
+  }
   const auto silence = hearing.now - last_heard(row, hearing);
   if (!hearing.online && silence > hearing.lost_after) {
     return WorkerState::kLost;
@@ -176,7 +179,7 @@ json::Value worker_view(const store::WorkerRow& row, const store::Tx::Use& use,
       {"name", row.name},
       {"workspace", row.tenant},
       {"state", name_of(seen_state(row, hearing))},
-      {"connected", hearing.online},
+      {"connected", hearing.online && !row.arch.empty()},
       {"problem", text_or_null(row.problem)},
       {"drain", drain_view(row, use)},
       {"taints", stored_json(row.taints)},

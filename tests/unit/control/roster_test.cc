@@ -59,6 +59,21 @@ TEST_CASE("rows that the roster was not told of are believed, and nothing is ove
   CHECK(world.use_of("w-2").sandboxes == 3);
 }
 
+TEST_CASE("a worker that joined is not connected, and gets nothing, before it said what it can") {
+  StoreWorld world;
+  store::WorkerRow row{"w-1", "acme"};
+  row.name = "w-1";
+  row.joined = world.clock.now();
+  REQUIRE(world.store->write([&](store::Tx& tx) { return tx.insert(row); }));
+  world.roster.set_online("w-1", true);
+  const auto hearing = world.roster.hearing("w-1");
+  CHECK(seen_state(row, hearing) == WorkerState::kUnreachable);
+  CHECK(*worker_view(row, {}, hearing).find("connected") == json::Value(false));
+  row.arch = "amd64";
+  CHECK(seen_state(row, hearing) == WorkerState::kReady);
+  CHECK(*worker_view(row, {}, hearing).find("connected") == json::Value(true));
+}
+
 TEST_CASE("a worker that complains before it could look at its engine keeps what it proved") {
   store::WorkerRow row{"w-1"};
   wire::WorkerFacts facts{DriverCapabilities{"docker 20"}};

@@ -97,6 +97,18 @@ TEST_CASE("a lost sandbox comes back when its worker does") {
   CHECK(world.row(sandbox.id).state == "running");
 }
 
+TEST_CASE("a generation that is not the row's is removed, and says nothing about the row") {
+  ReportWorld world;
+  auto other = world.run();
+  world.lose(other.worker);
+  other.generation += 1;
+  const auto outcome = world.report_running(other);
+  REQUIRE(outcome.strays.size() == 1);
+  CHECK(outcome.strays[0].generation == other.generation);
+  CHECK(outcome.changed.empty());
+  CHECK(world.row(other.id).state == "lost");
+}
+
 TEST_CASE("a lost sandbox does not come back beyond the limit of its workspace, it is removed") {
   ReportWorld world;
   const auto sandbox = world.run();
