@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from house import House, Upstream
+from house import House, Upstream, wait_for
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +34,8 @@ def nothing_left(house):
     """Holds that a test leaves no container, network, volume or file behind."""
     before = set(house.leftovers())
     yield
-    assert set(house.leftovers()) - before == set()
+    # A worker that was started again probes its engine while it serves already: that goes by itself.
+    assert {each for each in set(house.leftovers()) - before if "probe-" not in each} == set()
+    wait_for(lambda: set(house.leftovers()) <= before, 60, "the end of the worker's probe")
 
 
