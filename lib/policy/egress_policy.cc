@@ -3,10 +3,9 @@
 #include "base/text.h"
 #include "policy/egress_address.h"
 #include "policy/egress_name.h"
+#include "policy/egress_table.h"
 
 #include <algorithm>
-#include <functional>
-#include <unordered_map>
 #include <utility>
 
 namespace sandboxkit {
@@ -170,28 +169,13 @@ std::string canonical_text(const NetworkRule& rule) {
          port_suffix(rule.port);
 }
 
-/// Lets a name be looked up by a view of a part of it.
-struct TextHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const {
-    return std::hash<std::string_view>{}(text);
-  }
-};
-
-struct PortRule {
-  std::optional<std::uint16_t> port;
-  std::size_t index;  // of the entry, as it was written
-};
-using NameTable = std::unordered_map<std::string, std::vector<PortRule>, TextHash, std::equal_to<>>;
-
 }  // namespace
 
 struct EgressPolicy::Rules {
   std::vector<std::string> domains;
   std::vector<std::string> networks;
-  NameTable exact;
-  NameTable below;  // `*.x` stands under x
-  std::size_t longest_below = 0;
+  std::vector<DomainRule> domain_rules;  // of each domain
+  policy::NameTable names;
   std::vector<NetworkRule> blocks;
   std::vector<std::string> canonical_lines;
 
@@ -214,10 +198,8 @@ struct EgressPolicy::Rules {
     if (!add_line(canonical_text(*rule))) {
       return bad_entry("allowed_domains", index, quoted(entry) + " is listed twice; remove one");
     }
-    if (rule->wildcard) {
-      longest_below = std::max(longest_below, rule->name.size());
-    }
-    (rule->wildcard ? below : exact)[rule->name].push_back({rule->port, index});
+    names.add(rule->name, rule->wildcard, index);
+    domain_rules.push_back(*std::move(rule));
     domains.push_back(entry);
     return {};
   }
@@ -236,36 +218,26 @@ struct EgressPolicy::Rules {
     return {};
   }
 
-  /// Judges by the rules of one name: allows, or notes in `verdict` that only the port was wrong.
-  void judge_rules(const std::vector<PortRule>& rules, const EgressTarget& target,
-                   EgressVerdict& verdict) const {
-    for (const PortRule& rule : rules) {
-      if (port_matches(rule.port, target)) {
-        verdict = {true, EgressReason::kAllowed, domains[rule.index]};
-        return;
-      }
-    }
-    if (verdict.reason != EgressReason::kPortNotAllowed) {
-      verdict = {false, EgressReason::kPortNotAllowed, domains[rules.front().index]};
-    }
-  }
-
   EgressVerdict judge_name(const EgressTarget& target) const {
     EgressVerdict verdict;
-    const std::string_view host = target.host();
-    if (const auto found = exact.find(host); found != exact.end()) {
-      judge_rules(found->second, target, verdict);
-    }
-    // Every name that this one stands below, the nearest first.
-    for (auto dot = host.find('.'); !verdict.allowed && dot != std::string_view::npos;
-         dot = host.find('.', dot + 1)) {
-      const std::string_view parent = host.substr(dot + 1);
-      if (parent.size() > longest_below) {
-        continue;
+    std::size_t decided_by = domains.size();
+    const auto judge = [&](const std::vector<std::size_t>& entries) {
+      const auto match = std::ranges::find_if(entries, [&](std::size_t entry) {
+        return port_matches(domain_rules[entry].port, target);
+      });
+      // The names come nearest last: what allows has the last word, else what comes last.
+      if (match != entries.end()) {
+        verdict = {true, EgressReason::kAllowed, {}};
+        decided_by = *match;
+      } else if (!verdict.allowed) {
+        verdict.reason = EgressReason::kPortNotAllowed;
+        decided_by = entries.front();
       }
-      if (const auto found = below.find(parent); found != below.end()) {
-        judge_rules(found->second, target, verdict);
-      }
+    };
+    policy::NoMeter meter;
+    names.visit(target.host(), judge, meter);
+    if (decided_by < domains.size()) {
+      verdict.rule = domains[decided_by];
     }
     return verdict;
   }
