@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sandboxkit/clock.h"
 #include "sandboxkit/egress.h"
 #include "sandboxkit/result.h"
 
@@ -28,6 +29,46 @@ enum class Persistence : std::uint8_t {
 SANDBOXKIT_API const char* name_of(HardeningProfile profile);
 SANDBOXKIT_API const char* name_of(Persistence persistence);
 
+/// Where the proxy puts a lent secret into a request.
+enum class SecretPlace : std::uint8_t {
+  kHeader,  ///< A header's whole value.
+  kBasic,   ///< `Authorization: Basic`, made from `user:password`.
+  kQuery,   ///< A parameter of the query.
+};
+
+SANDBOXKIT_API const char* name_of(SecretPlace place);
+
+/// A secret that a sandbox may use and never holds: its proxy adds the value to requests for one
+/// domain, and the sandbox sees a placeholder.
+///
+/// Plain data; `validate` says whether it can be lent. Whoever prints one leaves out `value`.
+struct LentSecret {
+  static constexpr std::size_t kMaxNameBytes = 64;
+  static constexpr std::size_t kMaxKeyBytes = 128;
+  static constexpr std::size_t kMaxValueBytes = 4096;
+
+  /// Unique in its sandbox, and a variable of its environment: a letter or `_`, then letters,
+  /// digits and `_`.
+  std::string name;
+  /// `host[:port]`, lower case, no wildcard and no address; 443 without a port. Port 80 lends it to
+  /// plain `http://`, where whoever carries the packets reads it.
+  std::string domain;
+  SecretPlace place = SecretPlace::kHeader;
+  /// kHeader: the header's name. kQuery: the parameter's. kBasic: empty.
+  std::string key{};
+  /// kBasic: `user:password`. Never in a log, an answer, a canonical text, a label or on a disk.
+  std::string value{};
+  /// From then on the proxy refuses requests for the domain; the epoch: never.
+  WallTime expires_at{};
+
+  /// What the sandbox sees in its environment instead.
+  std::string placeholder() const { return "sandboxkit-secret-" + name; }
+};
+
+/// Whether one secret is well formed, whatever sandbox it is for.
+/// Errors: kInvalidArgument; `field` is the member's name, and no message holds the value. Pure.
+SANDBOXKIT_API Status validate(const LentSecret& lent);
+
 /// What a create asks for. Whose it is does not stand here: the tenant comes from the credential.
 ///
 /// Plain data; `validate` says whether it can be built.
@@ -39,6 +80,7 @@ struct SandboxSpec {
   static constexpr std::size_t kMaxMapValueBytes = 4096;
   static constexpr std::size_t kMaxTolerations = 64;
   static constexpr std::size_t kMaxTaintBytes = 64;
+  static constexpr std::size_t kMaxSecrets = 16;
   static constexpr double kMaxCpuCores = 1024;
   static constexpr std::int64_t kMinMemoryMb = 16;
   static constexpr std::int64_t kMaxMemoryMb = 16LL * 1024 * 1024;
@@ -68,6 +110,8 @@ struct SandboxSpec {
   std::map<std::string, std::string> worker_labels{};
   /// Taints of a worker's owner that do not keep this away.
   std::vector<std::string> tolerations{};
+  /// Lent to a walled sandbox, each for a domain that its policy allows: 0..16.
+  std::vector<LentSecret> secrets{};
 };
 
 /// Whether a text can name a taint: 1 to 64 letters, digits, `.`, `_`, `-`, `/` or `=`, the first
@@ -78,7 +122,8 @@ SANDBOXKIT_API bool is_taint(std::string_view text);
 /// Errors: kInvalidArgument with the field's path. Pure.
 SANDBOXKIT_API Status validate(const SandboxSpec& spec);
 
-/// Canonical text of what makes two creates "the same spec" (all but name and timeout).
+/// Canonical text of what makes two creates "the same spec": all but name and timeout, and of a
+/// secret all but its value and end, which a rotation changes.
 SANDBOXKIT_API std::string canonical_text(const SandboxSpec& spec);
 
 /// States of a sandbox, as every surface names them.

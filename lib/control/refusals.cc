@@ -34,6 +34,7 @@ constexpr RefusalName kNames[] = {
     {"sandbox_not_running", 409},
     {"image_not_found", 409},
     {"last_owner_key", 409},
+    {"secrets_unavailable", 409},
     {"body_too_large", 413},
     {"idempotency_mismatch", 422},
     {"upgrade_required", 426},

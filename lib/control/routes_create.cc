@@ -60,6 +60,10 @@ Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& requ
   if (!spec) {
     return spec.error();
   }
+  if (!spec->secrets.empty()) {
+    return Error{ErrorCode::kConflict, "this controller cannot keep secrets that are lent",
+                 "secrets_unavailable", "secrets"};
+  }
   const std::string text = json::dump(*body);
   return CreateOrder{caller,
                      std::move(*tenant),

@@ -1,6 +1,7 @@
 #include "sandboxkit/sandbox_spec.h"
 
 #include "base/text.h"
+#include "policy/lent_secret.h"
 
 #include <algorithm>
 #include <array>
@@ -220,7 +221,7 @@ Status validate(const SandboxSpec& spec) {
       return status;
     }
   }
-  return {};
+  return policy::check_secrets(spec);
 }
 
 bool is_taint(std::string_view text) {
@@ -245,6 +246,12 @@ std::string canonical_text(const SandboxSpec& spec) {
   // As a set: neither order nor repetition makes another spec. Absent ones add nothing.
   for (const std::string& taint : std::set(spec.tolerations.begin(), spec.tolerations.end())) {
     append_field(out, "toleration", taint);
+  }
+  for (const LentSecret& secret : spec.secrets) {
+    append_field(out, "secret", secret.name);
+    append_field(out, "domain", secret.domain);
+    append_field(out, "place", name_of(secret.place));
+    append_field(out, "key", secret.key);
   }
   return out;
 }

@@ -36,6 +36,17 @@ void read_create(json::Reader& reader, Delivery& delivery) {
   }
 }
 
+/// The one message that holds the secrets' values.
+json::Value spec_for_worker(const SandboxSpec& spec) {
+  json::Value written = spec_to_json(spec);
+  if (spec.secrets.empty()) {
+    return written;
+  }
+  json::Object members = *written.as_object();
+  members.emplace_back("secrets", lent_secrets_to_json(spec.secrets));
+  return members;
+}
+
 }  // namespace
 
 const char* name_of(DeliveryKind kind) {
@@ -73,7 +84,7 @@ json::Value to_json(const Delivery& delivery) {
   }
   if (delivery.kind == DeliveryKind::kCreate) {
     out.emplace_back("policy_hash", delivery.policy_hash);
-    out.emplace_back("spec", delivery.spec ? spec_to_json(*delivery.spec) : json::Value());
+    out.emplace_back("spec", delivery.spec ? spec_for_worker(*delivery.spec) : json::Value());
   }
   return out;
 }

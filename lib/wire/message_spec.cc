@@ -45,6 +45,19 @@ Egress read_egress(json::Reader& reader) {
   return std::move(*egress);
 }
 
+std::vector<LentSecret> read_secrets(json::Reader& reader) {
+  const json::Value* value = reader.member("secrets");
+  if (value == nullptr) {
+    return {};
+  }
+  auto secrets = lent_secrets_from_json(*value, reader.path_of("secrets"));
+  if (!secrets) {
+    reader.refuse(secrets.error());
+    return {};
+  }
+  return std::move(*secrets);
+}
+
 std::map<std::string, std::string> read_map(json::Reader& reader, std::string_view name) {
   return reader
       .optional_string_map(name, SandboxSpec::kMaxMapEntries, SandboxSpec::kMaxMapKeyBytes,
@@ -110,6 +123,7 @@ Result<SandboxSpec> spec_from_json(const json::Value& value) {
                          .optional_strings("tolerations", SandboxSpec::kMaxTolerations,
                                            SandboxSpec::kMaxTaintBytes)
                          .value_or(spec.tolerations);
+  spec.secrets = read_secrets(reader);
   if (auto status = reader.finish(); !status) {
     return status.error();
   }

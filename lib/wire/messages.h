@@ -44,8 +44,22 @@ inline constexpr json::Limits kInventoryLimits{
 /// The create's body, the stored spec, and the spec of a delivery. Validated. `egress` that is
 /// absent or null is unwalled; an object is walled and must hold `allowed_domains`.
 Result<SandboxSpec> spec_from_json(const json::Value& value);
-/// Every member is written, defaults too; `spec_from_json` reads it back exactly.
+/// Every member is written, defaults too, and `spec_from_json` reads it back exactly; all but
+/// `secrets`, which stands in no store and in no answer: who may have them appends them.
 json::Value spec_to_json(const SandboxSpec& spec);
+
+/// `[{"name", "domain", "header": "..." | "basic": true | "query": "...", "value_from": {"value":
+/// "..."}, "expires_at"?}]`: with the values, so for a worker alone.
+json::Value lent_secrets_to_json(const std::vector<LentSecret>& secrets);
+/// Field paths start with `path` (`secrets`). Each one is validated; whether a sandbox can have
+/// them is `validate` of its spec.
+Result<std::vector<LentSecret>> lent_secrets_from_json(const json::Value& value,
+                                                       const std::string& path);
+/// What everybody may see of one: its value is not in it.
+json::Object secret_view(const LentSecret& lent);
+/// The new value of a secret: `{"value_from": {"value": "..."}, "expires_at"?}`. The rest is what
+/// `lent` says already.
+Result<LentSecret> rotated_from_json(const json::Value& value, LentSecret lent);
 
 /// `{"allowed_domains": [...], "allowed_networks": [...]}`, or null when unwalled.
 json::Value egress_to_json(const Egress& egress);

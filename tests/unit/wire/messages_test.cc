@@ -42,6 +42,23 @@ SandboxSpec full_spec() {
   return spec;
 }
 
+std::vector<LentSecret> some_secrets() {
+  return {{.name = "API",
+           .domain = "packages.test",
+           .key = "Authorization",
+           .value = "Bearer s3cret-1",
+           .expires_at = kTime},
+          {.name = "GIT",
+           .domain = "a.w.test:8443",
+           .place = SecretPlace::kBasic,
+           .value = "me:s3cret-2"},
+          {.name = "Q",
+           .domain = "packages.test",
+           .place = SecretPlace::kQuery,
+           .key = "key",
+           .value = "s3cret-3"}};
+}
+
 /// Equal in every member: the canonical text leaves out name and timeout.
 bool same(const SandboxSpec& a, const SandboxSpec& b) {
   return canonical_text(a) == canonical_text(b) && a.name == b.name && a.timeout == b.timeout;
@@ -236,6 +253,77 @@ TEST_CASE("an inventory without its list is refused, because it would say that a
   CHECK_FALSE(wire::inventory_from_json(read(R"({"sandboxes":null})")).has_value());
   CHECK_FALSE(wire::inventory_from_json(read(R"({"sandboxes":{}})")).has_value());
   CHECK(wire::inventory_from_json(read(R"({"sandboxes":[]})"))->empty());
+}
+
+TEST_CASE("a stored or shown spec holds no secret, and a delivery to the worker holds them whole") {
+  wire::Delivery delivery = create_delivery();
+  delivery.spec->secrets = some_secrets();
+  CHECK(json::dump(wire::spec_to_json(*delivery.spec)).find("s3cret") == std::string::npos);
+  const auto back = wire::delivery_from_json(read(json::dump(wire::to_json(delivery))));
+  REQUIRE(back);
+  REQUIRE(back->spec->secrets.size() == 3);
+  CHECK(same(*back->spec, *delivery.spec));
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(back->spec->secrets[i].value == some_secrets()[i].value);
+    CHECK(back->spec->secrets[i].expires_at == some_secrets()[i].expires_at);
+  }
+}
+
+TEST_CASE("what everybody may see of a secret is all but its value") {
+  for (const LentSecret& secret : some_secrets()) {
+    const std::string seen = json::dump(wire::secret_view(secret));
+    CHECK(seen.find("s3cret") == std::string::npos);
+    CHECK(seen.find(secret.name) != std::string::npos);
+    CHECK(seen.find(secret.domain) != std::string::npos);
+  }
+}
+
+TEST_CASE("a rotation changes value and end, and nothing else") {
+  const auto rotated =
+      wire::rotated_from_json(read(R"({"value_from":{"value":"next"}})"), some_secrets()[0]);
+  REQUIRE(rotated);
+  CHECK(rotated->value == "next");
+  CHECK(rotated->expires_at == WallTime{});
+  CHECK(rotated->domain == "packages.test");
+  CHECK(rotated->key == "Authorization");
+  CHECK_FALSE(wire::rotated_from_json(read(R"({"value_from":{"value":"x"},"domain":"b.test"})"),
+                                      some_secrets()[0])
+                  .has_value());
+  CHECK_FALSE(
+      wire::rotated_from_json(read(R"({"value_from":{"value":"no colon"}})"), some_secrets()[1])
+          .has_value());
+}
+
+TEST_CASE("a faulty secret is named with its path, and no message holds the value") {
+  const std::string spec = R"({"image":"b","egress":{"allowed_domains":["a.test"]},"secrets":)";
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({})", "secrets"},
+      {R"([7])", "secrets[0]"},
+      {R"([{"domain":"a.test","basic":true,"value_from":{"value":"s3:cret"}}])", "secrets[0].name"},
+      {R"([{"name":"A","domain":"a.test","value_from":{"value":"s3cret"}}])", "secrets[0].header"},
+      {R"([{"name":"A","domain":"a.test","header":"X","query":"x","value_from":{"value":"s3cret"}}])",
+       "secrets[0].header"},
+      {R"([{"name":"A","domain":"a.test","basic":false,"value_from":{"value":"s3:cret"}}])",
+       "secrets[0].basic"},
+      {R"([{"name":"A","domain":"a.test","basic":true}])", "secrets[0].value_from"},
+      {R"([{"name":"A","domain":"a.test","basic":true,"value_from":"s3cret"}])",
+       "secrets[0].value_from"},
+      {R"([{"name":"A","domain":"a.test","basic":true,"value_from":{"env":"HOME"}}])",
+       "secrets[0].value_from.value"},
+      {R"([{"name":"A","domain":"a.test","basic":true,"value_from":{"value":"s3cret"}}])",
+       "secrets[0].value_from.value"},
+      {R"([{"name":"A","domain":"b.test","basic":true,"value_from":{"value":"s3:cret"}}])",
+       "secrets[0].domain"},
+      {R"([{"name":"A","domain":"a.test","header":"X","expires_at":"soon","value_from":{"value":"s3cret"}}])",
+       "secrets[0].expires_at"},
+  };
+  for (const auto& [secrets, field] : rows) {
+    CAPTURE(secrets);
+    const auto refused = wire::spec_from_json(read(spec + secrets + "}"));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().field == field);
+    CHECK(refused.error().message.find("s3") == std::string::npos);
+  }
 }
 
 TEST_CASE("a report of a worker is refused at the member that is odd") {
