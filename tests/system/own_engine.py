@@ -22,6 +22,8 @@ def run(*argv):
 
 
 class OwnEngine:
+    bridge = ("--bridge", "none")
+
     def __init__(self):
         # Short: the path of a socket has about a hundred bytes.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sbx-engine."))
@@ -55,7 +57,7 @@ class OwnEngine:
     def start(self, *options):
         with open(self.folder / "dockerd.log", "ab") as log:
             self.process = subprocess.Popen(
-                self.inside("dockerd", "--host", f"unix://{self.socket}", "--bridge", "none",
+                self.inside("dockerd", "--host", f"unix://{self.socket}", *self.bridge,
                             "--data-root", str(self.folder / "data"),
                             "--exec-root", str(self.folder / "exec"),
                             "--pidfile", str(self.folder / "dockerd.pid"), *options),
@@ -99,5 +101,6 @@ class OwnEngine:
             below = [line.split(" ")[1] for line in mounts if f" {self.folder}/" in line]
         for mount in sorted(below, reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
-        subprocess.run(["ip", "netns", "delete", self.space], check=False)
+        if self.space:
+            subprocess.run(["ip", "netns", "delete", self.space], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)

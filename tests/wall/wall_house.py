@@ -1,0 +1,85 @@
+"""A deployment behind the wall's engine, and sandboxes to attack from."""
+import base64
+import itertools
+import json
+
+from house import House, IMAGE
+from internet import ALLOWED, DNS
+
+# Each worker has a block of its own: they share the engine.
+POOLS = itertools.count(240)
+
+
+class WallHouse(House):
+    def __init__(self, folder, own, structure, worker_options=()):
+        self.own = own
+        self.structure = structure
+        super().__init__(folder, ALLOWED, engine_socket=own.socket, worker_options=[
+            "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *structure_options(structure),
+            *worker_options])
+
+    def sandbox(self, domains=(), networks=(), walled=True, **more):
+        policy = {"allowed_domains": list(domains)}
+        if networks:
+            policy["allowed_networks"] = list(networks)
+        status, made = self.create(egress=policy if walled else None, image=IMAGE, **more)
+        assert status == 201, made
+        return Sandbox(self, made)
+
+    def container(self, sandbox, role="sandbox"):
+        """The engine's own description of a sandbox's container."""
+        for each in self.objects("containers"):
+            if (each["Labels"]["dev.sandboxkit.sandbox"], each["Labels"]["dev.sandboxkit.role"]) == (sandbox, role):
+                return self.own.call("GET", f"/containers/{each['Id']}/json")
+        return None
+
+
+def structure_options(structure):
+    return [] if structure == "internal-net" else ["--egress-structure", structure]
+
+
+class Sandbox:
+    def __init__(self, house, made):
+        self.house = house
+        self.id = made["id"]
+        self.made = made
+
+    def exec(self, command, text="", timeout=60, **more):
+        """The whole answer of a command: exit_code, stdout, stderr."""
+        status, done = self.house.exec(self.id, command, timeout_seconds=timeout,
+                                       stdin_base64=base64.b64encode(text.encode()).decode(), **more)
+        assert status == 200, done
+        return done
+
+    def shell(self, script, **more):
+        return self.exec(["bash", "-c", script], **more)
+
+    def python(self, program, *args, **more):
+        """Runs a program of the attacker and gives what it printed, as JSON."""
+        done = self.exec(["python3", "-", *map(str, args)], text=program, **more)
+        assert done["exit_code"] == 0, done
+        return json.loads(done["stdout"])
+
+    def proxy(self):
+        """Address and port of its proxy, as its own environment tells."""
+        done = self.shell('printf %s "${HTTP_PROXY#http://}"')
+        address, port = done["stdout"].rstrip("/").rsplit(":", 1)
+        return address, int(port)
+
+    def container(self, role="sandbox"):
+        return self.house.container(self.id, role)
+
+    @property
+    def pid(self):
+        return self.container()["State"]["Pid"]
+
+    def state(self):
+        return self.house.api("GET", f"/v1/sandboxes/{self.id}")[1]
+
+    def denied(self):
+        status, answer = self.house.api("GET", f"/v1/sandboxes/{self.id}/egress/denied")
+        assert status == 200, answer
+        return answer["denied"]
+
+    def delete(self):
+        self.house.api("DELETE", f"/v1/sandboxes/{self.id}")
