@@ -3,6 +3,7 @@
 #include "control/api.h"
 #include "control/create.h"
 #include "store/credentials.h"
+#include "wire/unicode_names.h"
 
 #include <algorithm>
 #include <memory>
@@ -56,7 +57,11 @@ Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& requ
   if (!body) {
     return body.error();
   }
-  auto spec = wire::spec_from_json(*body);
+  const auto ascii = wire::with_ascii_egress(*body);
+  if (!ascii) {
+    return ascii.error();
+  }
+  auto spec = wire::spec_from_json(*ascii);
   if (!spec) {
     return spec.error();
   }

@@ -175,7 +175,7 @@ struct EgressPolicy::Rules {
   std::vector<std::string> domains;
   std::vector<std::string> networks;
   std::vector<DomainRule> domain_rules;  // of each domain
-  policy::NameTable names;
+  policy::NameTable<> names;
   std::vector<NetworkRule> blocks;
   std::vector<std::string> canonical_lines;
 

@@ -16,17 +16,27 @@ struct NoMeter {
   void compared(std::size_t /*bytes*/) {}
 };
 
+/// FNV-1a, a byte at a time.
+struct NameHash {
+  static constexpr std::uint64_t kOfNothing = 0xcbf29ce484222325;
+  static std::uint64_t with(std::uint64_t hash, char c) {
+    constexpr std::uint64_t kPrime = 0x100000001b3;
+    return (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  }
+};
+
 /// The names of a policy's entries, found by the ends of a host.
 ///
 /// Work for one host: at most one pass over its bytes, which ends at the length of the longest
 /// entry; one look-up for each label of that part; bytes are compared only where the hashes agree.
+template <typename Hash = NameHash>
 class NameTable {
  public:
   /// `below`: the entry is `*.name`. `entry` is what `visit` hands back.
   void add(std::string_view name, bool below, std::size_t entry) {
-    std::uint64_t hash = kHashOfNothing;
+    std::uint64_t hash = Hash::kOfNothing;
     for (std::size_t at = name.size(); at > 0; --at) {
-      hash = hash_with(hash, name[at - 1]);
+      hash = Hash::with(hash, name[at - 1]);
     }
     longest_ = std::max(longest_, name.size());
     auto row = std::ranges::lower_bound(rows_, hash, {}, &Row::hash);
@@ -42,11 +52,11 @@ class NameTable {
   /// which they were added: the farthest `*.` first, the host's own name last.
   template <typename Visit, typename Meter>
   void visit(std::string_view host, const Visit& visit, Meter& meter) const {
-    std::uint64_t hash = kHashOfNothing;
+    std::uint64_t hash = Hash::kOfNothing;
     const std::size_t last = host.size() - std::min(host.size(), longest_);
     for (std::size_t at = host.size(); at > last;) {
       --at;
-      hash = hash_with(hash, host[at]);
+      hash = Hash::with(hash, host[at]);
       meter.hashed_byte();
       if (at != 0 && host[at - 1] != '.') {
         continue;
@@ -71,14 +81,8 @@ class NameTable {
     std::vector<std::size_t> entries;
   };
 
-  // FNV-1a from the last byte to the first, so that each label costs its own bytes only. A host
-  // that was made to collide costs one comparison: the rows are the owner's and few.
-  static constexpr std::uint64_t kHashOfNothing = 0xcbf29ce484222325;
-  static constexpr std::uint64_t kHashPrime = 0x100000001b3;
-  static std::uint64_t hash_with(std::uint64_t hash, char c) {
-    return (hash ^ static_cast<unsigned char>(c)) * kHashPrime;
-  }
-
+  // Hashed from the last byte to the first, so that each label costs its own bytes only. A host
+  // that was made to collide costs a comparison with rows that are the owner's and few.
   std::vector<Row> rows_;  // by hash
   std::size_t longest_ = 0;
 };

@@ -7,6 +7,7 @@
 #include "json/value.h"
 #include "policy/egress_check.h"
 #include "wire/fleet.h"
+#include "wire/unicode_names.h"
 
 #include <utility>
 
@@ -87,7 +88,11 @@ Result<std::vector<OfflineDecision>> place_offline(const OfflinePlacement& place
 }
 
 Result<EgressPolicy> parse_egress_policy(std::string_view text) {
-  const auto value = json::parse(text, kPolicyLimits);
+  const auto read = json::parse(text, kPolicyLimits);
+  if (!read) {
+    return read.error();
+  }
+  const auto value = wire::with_ascii_domains(*read, "");
   if (!value) {
     return value.error();
   }

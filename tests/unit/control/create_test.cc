@@ -44,6 +44,24 @@ TEST_CASE("an unwalled sandbox says so") {
   CHECK(made.body.text("policy_hash").empty());
 }
 
+TEST_CASE("a name that an owner wrote in letters is kept and shown in its xn-- form") {
+  const House house;
+  const auto worker = house.worker();
+  const auto made =
+      house.call("POST", "/v1/sandboxes",
+                 R"({"image": "x", "egress": {"allowed_domains": ["*.bücher.example:8443"]}})");
+  REQUIRE(made.status == 201);
+  const auto id = made.body.text("id");
+  CHECK(json::dump(*house.get(id).body.find("egress")->find("allowed_domains")) ==
+        R"(["*.xn--bcher-kva.example:8443"])");
+  const auto refused =
+      house.call("POST", "/v1/sandboxes",
+                 R"({"image": "x", "egress": {"allowed_domains": ["a.test", "ｏk.test"]}})");
+  CHECK(refused.status == 400);
+  CHECK(refused.body.text("field") == "egress.allowed_domains[1]");
+  CHECK(refused.body.text("message").find("write `ok`") != std::string::npos);
+}
+
 TEST_CASE("without waiting a create answers at once and runs soon") {
   const House house;
   const auto worker = house.worker();
