@@ -149,7 +149,10 @@ void ClientConnection::on_head(const wire::RequestHead& head) {
   if (const auto* refusal = std::get_if<Refusal>(&plan)) {
     return refuse(*refusal, false);
   }
-  on_forward(std::get<ForwardRequest>(std::move(plan)));
+  auto& request = std::get<ForwardRequest>(plan);
+  if (lend_plain(head, request)) {
+    on_forward(std::move(request));
+  }
 }
 
 std::optional<EgressVerdict> ClientConnection::admit(const EgressTarget& target, bool keep_alive) {
@@ -178,6 +181,9 @@ void ClientConnection::on_connect(const wire::RequestHead& head) {
   if (auto verdict = admit(*target, false)) {
     request_.reset();
     drop_upstream();
+    if (engine_.secrets.ends_tls(*target)) {
+      return begin_secret(*target);
+    }
     dial(*target, *std::move(verdict));
   }
 }
@@ -223,10 +229,21 @@ void ClientConnection::sweep(Steady::time_point now) {
   if (head_began_ && phase_ == Phase::kHead && now - *head_began_ > engine_.limits.head) {
     return refuse({kTimeout, "head_timeout", "The request's head did not come in time."}, false);
   }
-  const auto active = tunnel_ ? tunnel_->last_activity() : last_activity_;
+  if (secret_) {
+    secret_->sweep(now);
+  }
+  if (phase_ == Phase::kGone) {
+    return;
+  }
+  const auto active = tunnel_   ? tunnel_->last_activity()
+                      : secret_ ? secret_->last_activity()
+                                : last_activity_;
   if (now - active > engine_.limits.idle || now - born_ > engine_.limits.lifetime) {
     if (tunnel_) {
       tunnel_->close();
+    }
+    if (secret_) {
+      secret_->close();
     }
     client_->close();
     finish();
@@ -261,6 +278,7 @@ void ClientConnection::finish() {
     upstream_.reset();
     tunnel_.reset();
   }
+  secret_.reset();
   drop_upstream();
   client_->close_after_flush();
   if (const auto once = std::exchange(on_gone_, nullptr)) {
@@ -277,6 +295,10 @@ void ClientConnection::close() {
   if (tunnel_) {
     tunnel_->close();
     tunnel_.reset();
+  }
+  if (secret_) {
+    secret_->close();
+    secret_.reset();
   }
   drop_upstream();
   client_->close();

@@ -3,6 +3,7 @@
 #include "egress/dialer.h"
 #include "egress/engine.h"
 #include "egress/forward.h"
+#include "egress/secret_connection.h"
 #include "egress/tunnel.h"
 #include "io/socket.h"
 
@@ -14,6 +15,9 @@
 #include <string_view>
 
 namespace sandboxkit::egress {
+
+/// What a CONNECT is answered when its tunnel stands.
+inline constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// One connection of the sandbox to its proxy: heads are read strictly, every request is judged by
 /// itself, and whatever is in doubt ends the connection.
@@ -50,6 +54,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_head(const wire::RequestHead& head);
   void on_connect(const wire::RequestHead& head);
   void on_forward(ForwardRequest request);
+  /// A CONNECT to where secrets are lent: TLS ends in this proxy.
+  void begin_secret(const EgressTarget& target);
+  /// Adds what is lent for plain HTTP; answers and returns false when the destination is shut.
+  bool lend_plain(const wire::RequestHead& head, ForwardRequest& request);
 
   // Towards the upstream.
   /// Judges the name; answers and returns false when it is refused.
@@ -97,6 +105,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool counted_ = false;     // in engine_.upstreams
   bool reused_ = false;      // this exchange runs on a connection that served before
   std::shared_ptr<Tunnel> tunnel_;
+  std::shared_ptr<SecretConnection> secret_;  // in place of a tunnel
+  std::shared_ptr<const SecretMask> mask_;    // of the plain request at hand; shared with the book
 };
 
 }  // namespace sandboxkit::egress

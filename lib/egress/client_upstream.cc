@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kBadRequest = 400;
 constexpr int kBadGateway = 502;
-constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 }  // namespace
 
@@ -74,7 +73,8 @@ void ClientConnection::begin_exchange() {
   response_.emplace(ResponseContext{.method = request_->method,
                                     .client_minor_version = request_->client_minor_version,
                                     .client_keep_alive = request_->client_keep_alive,
-                                    .websocket = request_->websocket});
+                                    .websocket = request_->websocket,
+                                    .mask = mask_});
   upstream_->write(request_->head);
   send_request_body();
   if (phase_ == Phase::kExchange && client_ended_ && !request_body_->done()) {

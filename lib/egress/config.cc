@@ -18,6 +18,8 @@ constexpr std::size_t kMaxFileBytes = 256 * 1024;
 constexpr std::size_t kMaxAddressBytes = 64;
 constexpr std::size_t kMaxDnsServers = 8;
 constexpr std::size_t kMaxHosts = 256;
+constexpr std::size_t kMaxLent = 16;
+constexpr std::size_t kMaxLentBytes = 260;
 constexpr std::size_t kMaxHashBytes = 128;
 constexpr std::uint64_t kMaxPort = 65535;
 
@@ -88,6 +90,7 @@ Result<Config> parse_config(std::string_view json) {
   const auto networks = reader.optional_strings("allowed_networks", EgressPolicy::kMaxNetworks + 1,
                                                 EgressPolicy::kMaxEntryBytes + 1);
   const auto servers = reader.optional_strings("dns_servers", kMaxDnsServers, kMaxAddressBytes);
+  const auto lent = reader.optional_strings("lent", kMaxLent, kMaxLentBytes);
   auto hosts = read_hosts(reader);
   auto hash = reader.required_string("policy_hash", kMaxHashBytes);
   if (auto status = reader.finish(); !status) {
@@ -112,6 +115,12 @@ Result<Config> parse_config(std::string_view json) {
       return fail("dns_servers", quoted(server) + " is no `address` or `address:port`");
     }
   }
+  for (const std::string& destination : lent.value_or(std::vector<std::string>{})) {
+    const auto target = EgressTarget::from_authority(destination);
+    if (!target || target->to_string() != destination) {
+      return fail("lent", quoted(destination) + " is no `host:port`");
+    }
+  }
   auto policy = EgressPolicy::create(*domains, networks.value_or(std::vector<std::string>{}));
   if (!policy) {
     return policy.error();
@@ -121,6 +130,7 @@ Result<Config> parse_config(std::string_view json) {
                 .policy = *std::move(policy),
                 .dns_servers = servers.value_or(std::vector<std::string>{}),
                 .hosts = std::move(hosts),
+                .lent = lent.value_or(std::vector<std::string>{}),
                 .policy_hash = std::move(hash)};
 }
 

@@ -27,6 +27,8 @@ struct Config {
   /// Names whose address the operator states: not resolved, and free of the refusal of address
   /// classes. The policy must still allow the name.
   std::map<std::string, IpAddress> hosts;
+  /// `host:port` where secrets are lent: names only, the secrets come over the host's connection.
+  std::vector<std::string> lent{};
   std::string policy_hash;
 };
 

@@ -9,8 +9,26 @@ namespace {
 
 constexpr int kOk = 200;
 constexpr int kNoContent = 204;
+constexpr int kBadRequest = 400;
 constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
+constexpr int kConflict = 409;
+
+void take_secrets(const std::shared_ptr<io::HttpExchange>& exchange, Proxy& proxy) {
+  exchange->collect_body(SecretOrder::kMaxBytes, [exchange, &proxy](std::string body) {
+    auto order = parse_secret_order(body);
+    wipe(body);
+    const Status done = order ? proxy.lend(*std::move(order)) : Status(order.error());
+    if (done) {
+      return exchange->respond(kNoContent, {}, {});
+    }
+    // The field's path says what is wrong; a value stands in no error.
+    const int status = done.error().code == ErrorCode::kConflict ? kConflict : kBadRequest;
+    exchange->respond(status, {},
+                      io::error_body(status, reason_of(done.error()),
+                                     done.error().field + " " + done.error().message));
+  });
+}
 
 void answer(io::HttpExchange& exchange, const Proxy& proxy, const std::string& policy_hash) {
   const wire::RequestHead& request = exchange.request();
@@ -34,15 +52,19 @@ void answer(io::HttpExchange& exchange, const Proxy& proxy, const std::string& p
 
 }  // namespace
 
-void serve_control(io::EventLoop& loop, io::Fd connection, const Proxy& proxy,
+void serve_control(io::EventLoop& loop, io::Fd connection, Proxy& proxy,
                    const std::string& policy_hash) {
   io::serve_http(loop, std::move(connection), {},
                  [&proxy, policy_hash](const std::shared_ptr<io::HttpExchange>& exchange) {
+                   const wire::RequestHead& request = exchange->request();
+                   if (request.method == "PUT" && request.target == "/secrets") {
+                     return take_secrets(exchange, proxy);
+                   }
                    answer(*exchange, proxy, policy_hash);
                  });
 }
 
-Control::Control(io::EventLoop& loop, const Proxy& proxy, std::string policy_hash,
+Control::Control(io::EventLoop& loop, Proxy& proxy, std::string policy_hash,
                  const std::string& socket_path)
     : dialer_(io::GuestDialer::start(
           loop, socket_path, [&loop, &proxy, hash = std::move(policy_hash)](io::Fd connection) {

@@ -11,12 +11,13 @@
 namespace sandboxkit::egress {
 
 /// Answers the host's questions about a proxy: `GET /health` (204, the policy's hash in
-/// `X-Sandboxkit-Policy-Hash`), `GET /denied`, `GET /stats`. Over the host's own unix socket, which
-/// no sandbox reaches; there is nothing here that changes anything.
+/// `X-Sandboxkit-Policy-Hash`), `GET /denied`, `GET /stats`; and takes secrets (`PUT /secrets`) for
+/// the destinations that the policy file names. Over the host's own unix socket, which no sandbox
+/// reaches; there is nothing here that opens anything.
 /// Thread-safety: the loop's thread. Ownership: borrows the loop and the proxy.
 class Control {
  public:
-  Control(io::EventLoop& loop, const Proxy& proxy, std::string policy_hash,
+  Control(io::EventLoop& loop, Proxy& proxy, std::string policy_hash,
           const std::string& socket_path);
   ~Control();
   Control(const Control&) = delete;
@@ -27,7 +28,7 @@ class Control {
 };
 
 /// Serves one connection of the host.
-void serve_control(io::EventLoop& loop, io::Fd connection, const Proxy& proxy,
+void serve_control(io::EventLoop& loop, io::Fd connection, Proxy& proxy,
                    const std::string& policy_hash);
 
 }  // namespace sandboxkit::egress

@@ -4,7 +4,9 @@
 
 #include "egress/denied_log.h"
 #include "egress/line_log.h"
+#include "egress/refusal.h"
 #include "egress/resolver.h"
+#include "egress/secret_book.h"
 #include "io/event_loop.h"
 
 #include <chrono>
@@ -62,17 +64,11 @@ struct Engine {
   Clock& clock;
   /// Whether an address is this machine's own: never dialled, whatever the policy says.
   const std::function<bool(const IpAddress&)> is_local;
+  SecretBook secrets;
   DeniedLog denied{};
   Stats stats{};
   std::size_t upstreams = 0;
   LookupRate lookups{};
-};
-
-/// An answer that ends a request without an upstream's word.
-struct Refusal {
-  int status;
-  std::string reason;   ///< Stable name, in the header `X-Sandboxkit-Egress`.
-  std::string message;  ///< For whoever reads the body; one or two sentences.
 };
 
 /// Writes one line to the decision log.

@@ -1,6 +1,7 @@
 #include "egress/forward.h"
 
 #include "base/text.h"
+#include "egress/secret_request.h"
 
 #include <algorithm>
 #include <array>
@@ -73,13 +74,14 @@ std::string host_field(const EgressTarget& target) {
   return text;
 }
 
-std::optional<Refusal> refuse_method(const std::string& method) {
-  const auto upper = [](char c) { return (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; };
-  if (method == "TRACE" || !std::ranges::all_of(method, upper)) {
-    return Refusal{kMethodNotAllowed, "bad_method",
-                   "The method " + quoted(method) + " is not passed on."};
-  }
-  return std::nullopt;
+/// Whether servers that turn names into variables would read the two as one.
+bool is_same_field(std::string_view a, std::string_view b) {
+  const auto fold = [](char c) { return c == '_' ? '-' : c; };
+  std::string left(a);
+  std::string right(b);
+  std::ranges::transform(left, left.begin(), fold);
+  std::ranges::transform(right, right.begin(), fold);
+  return equal_ignoring_case(left, right);
 }
 
 Refusal refuse_target(const std::string& target, const std::string& why) {
@@ -92,7 +94,16 @@ Refusal refuse_target(const std::string& target, const std::string& why) {
 
 }  // namespace
 
-std::variant<ForwardRequest, Refusal> plan_forward(const wire::RequestHead& head) {
+std::optional<Refusal> refuse_method(const std::string& method) {
+  const auto upper = [](char c) { return (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; };
+  if (method == "TRACE" || !std::ranges::all_of(method, upper)) {
+    return Refusal{kMethodNotAllowed, "bad_method",
+                   "The method " + quoted(method) + " is not passed on."};
+  }
+  return std::nullopt;
+}
+
+std::variant<Rewrite, Refusal> read_plain(const wire::RequestHead& head) {
   if (auto refusal = refuse_method(head.method)) {
     return *std::move(refusal);
   }
@@ -100,17 +111,35 @@ std::variant<ForwardRequest, Refusal> plan_forward(const wire::RequestHead& head
   if (!target) {
     return refuse_target(head.target, target.error().message);
   }
+  std::string host = host_field(*target);
+  return Rewrite{.target = *std::move(target),
+                 .origin = origin_form(head.target, head.method),
+                 .own_fields = {{"Host", std::move(host)}}};
+}
+
+std::variant<ForwardRequest, Refusal> plan_forward(const wire::RequestHead& head) {
+  auto rewrite = read_plain(head);
+  if (auto* refusal = std::get_if<Refusal>(&rewrite)) {
+    return std::move(*refusal);
+  }
+  return rewrite_request(head, std::get<Rewrite>(std::move(rewrite)));
+}
+
+ForwardRequest rewrite_request(const wire::RequestHead& head, Rewrite rewrite) {
   // h2c and anything else that would change the protocol under us is not passed on.
   const bool websocket = head.method == "GET" && head.minor_version == 1 &&
                          head.headers.has_token("connection", "upgrade") &&
                          head.headers.count("upgrade") == 1 &&
                          equal_ignoring_case(*head.headers.find("upgrade"), "websocket") &&
                          head.body.kind == wire::Framing::kNone;
-  wire::RequestHead out{.method = head.method, .target = origin_form(head.target, head.method)};
-  out.headers.add("Host", host_field(*target));
+  wire::RequestHead out{.method = head.method, .target = std::move(rewrite.origin)};
+  for (const auto& [name, value] : rewrite.own_fields) {
+    out.headers.add(name, value);
+  }
   const wire::Headers kept = end_to_end(head.headers);
   for (const auto& [name, value] : kept.fields()) {
-    if (!equal_ignoring_case(name, "host")) {
+    const auto is_ours = [&](const auto& own) { return is_same_field(own.first, name); };
+    if (std::ranges::none_of(rewrite.own_fields, is_ours)) {
       out.headers.add(name, value);
     }
   }
@@ -121,7 +150,7 @@ std::variant<ForwardRequest, Refusal> plan_forward(const wire::RequestHead& head
     out.headers.add("Connection", "Upgrade");
     out.headers.add("Upgrade", "websocket");
   }
-  return ForwardRequest{.target = *std::move(target),
+  return ForwardRequest{.target = std::move(rewrite.target),
                         .method = head.method,
                         .head = wire::serialize(out),
                         .body = head.body,
@@ -195,8 +224,7 @@ Status ResponseRelay::take_head(const wire::ResponseHead& head, std::string& out
     if (!context_.websocket) {
       return Error{ErrorCode::kInvalidArgument, "an upgrade that nobody asked for"};
     }
-    wire::ResponseHead answer{
-        .status = head.status, .reason = head.reason, .headers = end_to_end(head.headers)};
+    wire::ResponseHead answer = passed_on(head);
     answer.headers.remove("content-length");
     answer.headers.add("Connection", "Upgrade");
     answer.headers.add("Upgrade", "websocket");
@@ -209,8 +237,7 @@ Status ResponseRelay::take_head(const wire::ResponseHead& head, std::string& out
       return Error{ErrorCode::kInvalidArgument, "too many interim answers"};
     }
     if (context_.client_minor_version == 1) {
-      wire::ResponseHead answer{
-          .status = head.status, .reason = head.reason, .headers = end_to_end(head.headers)};
+      wire::ResponseHead answer = passed_on(head);
       answer.headers.remove("content-length");
       out += wire::serialize(answer);
     }
@@ -220,9 +247,14 @@ Status ResponseRelay::take_head(const wire::ResponseHead& head, std::string& out
   return {};
 }
 
-std::string ResponseRelay::final_head(const wire::ResponseHead& head) {
+wire::ResponseHead ResponseRelay::passed_on(const wire::ResponseHead& head) const {
   wire::ResponseHead answer{
       .status = head.status, .reason = head.reason, .headers = end_to_end(head.headers)};
+  return context_.mask ? context_.mask->hide_in(std::move(answer)) : answer;
+}
+
+std::string ResponseRelay::final_head(const wire::ResponseHead& head) {
+  wire::ResponseHead answer = passed_on(head);
   wire::BodyFraming body = head.body;
   upstream_keep_alive_ = head.keep_alive;
   if (body.kind == wire::Framing::kNone && head.status == kNoContent) {

@@ -2,14 +2,17 @@
 
 #include "sandboxkit/egress.h"
 
-#include "egress/engine.h"
+#include "egress/refusal.h"
 #include "wire/http.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace sandboxkit::egress {
 
@@ -28,6 +31,25 @@ struct ForwardRequest {
 /// Reads what is no CONNECT. Errors come as the refusal that the client gets.
 std::variant<ForwardRequest, Refusal> plan_forward(const wire::RequestHead& head);
 
+/// Why a method is not passed on, if it is not.
+std::optional<Refusal> refuse_method(const std::string& method);
+
+/// Where a request goes that was taken apart, and what the proxy says there in its own words.
+struct Rewrite {
+  EgressTarget target;
+  std::string origin;  ///< The request's target in origin form.
+  /// `Host`, and whatever else stands in place of the client's fields of the same names.
+  std::vector<std::pair<std::string, std::string>> own_fields;
+};
+
+/// Takes a request apart that names its target itself (`http://host/path`).
+std::variant<Rewrite, Refusal> read_plain(const wire::RequestHead& head);
+
+/// Writes the request for the upstream: the fields of the client's connection removed, framing and
+/// own fields written anew. A client's field counts as of the same name also when it differs in
+/// case, or in `_` for `-`, which many servers read alike.
+ForwardRequest rewrite_request(const wire::RequestHead& head, Rewrite rewrite);
+
 /// Decodes a body and frames it anew the same way (or, with `bare_payload`, not at all), so that no
 /// doubt about where it ends is passed on. Trailers and chunk extensions are dropped.
 class BodyRelay {
@@ -43,12 +65,17 @@ class BodyRelay {
   wire::BodyDecoder decoder_;
 };
 
+class SecretMask;
+
 /// What the client's side of an answer depends on.
 struct ResponseContext {
   std::string method;
   int client_minor_version = 1;
   bool client_keep_alive = true;
   bool websocket = false;
+  /// Hides secrets that were lent to the request in the answer's fields. Shared: a rotation may
+  /// replace it while the answer is under way.
+  std::shared_ptr<const SecretMask> mask{};
 };
 
 /// Reads an upstream's answer piece by piece and writes it for the client: strict heads, hop-by-hop
@@ -73,6 +100,8 @@ class ResponseRelay {
   Status feed_heads(std::string_view& input, std::string& out);
   Status take_head(const wire::ResponseHead& head, std::string& out);
   std::string final_head(const wire::ResponseHead& head);
+  /// The answer's head as the client gets it, without framing.
+  wire::ResponseHead passed_on(const wire::ResponseHead& head) const;
 
   ResponseContext context_;
   std::string pending_;  // bytes of a head that is not whole yet

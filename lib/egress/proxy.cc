@@ -23,7 +23,8 @@ class ProxyImpl final : public Proxy {
                 .resolver = *resolver_,
                 .log = log_,
                 .clock = parts.clock,
-                .is_local = std::move(parts.is_local)} {}
+                .is_local = std::move(parts.is_local),
+                .secrets = SecretBook(config.lent)} {}
 
   ~ProxyImpl() override {
     engine_.loop.cancel(sweep_timer_);
@@ -63,6 +64,8 @@ class ProxyImpl final : public Proxy {
   std::uint16_t dns_port() const override { return dns_ ? dns_->port() : std::uint16_t{0}; }
   json::Value denied() const override { return engine_.denied.to_json(); }
 
+  Status lend(SecretOrder order) override { return engine_.secrets.put(std::move(order)); }
+
   json::Value stats() const override {
     const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
     const Stats& stats = engine_.stats;
@@ -77,6 +80,7 @@ class ProxyImpl final : public Proxy {
                         {"bytes_up", number(stats.bytes_up)},
                         {"bytes_down", number(stats.bytes_down)},
                         {"dns_refused", number(dns_ ? dns_->refused() : 0)},
+                        {"secrets", engine_.secrets.uses()},
                         {"denied_dropped", number(engine_.denied.dropped())},
                         {"log_lines_dropped", number(log_.dropped())}};
   }

@@ -34,6 +34,8 @@ class Proxy {
   virtual std::uint16_t dns_port() const = 0;  ///< 0 without `dns_listen`.
   virtual json::Value denied() const = 0;
   virtual json::Value stats() const = 0;
+  /// As SecretBook::put: takes secrets in place of all that it has.
+  virtual Status lend(SecretOrder order) = 0;
 };
 
 }  // namespace sandboxkit::egress

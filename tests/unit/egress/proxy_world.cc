@@ -111,6 +111,7 @@ World::World(WorldOptions options) : options_(std::move(options)) {
                     .value(),
       .dns_servers = {"127.0.0.1:" + std::to_string(io::local_port(dns_.get()).value())},
       .hosts = hosts,
+      .lent = with_port(options_.lent, up()),
       .policy_hash = "test"};
   const IpAddress own = IpAddress::parse(options_.local_address).value();
   proxy_ = Proxy::start(config, {.loop = loop_,
@@ -185,6 +186,13 @@ std::string World::denied() {
 
 std::string World::stats() {
   return on_loop([this] { return json::dump(proxy_->stats()); });
+}
+
+std::string World::lend(SecretOrder order) {
+  return on_loop([&] {
+    const Status done = proxy_->lend(std::move(order));
+    return done ? std::string() : reason_of(done.error());
+  });
 }
 
 std::string World::log_until(std::string_view text) {

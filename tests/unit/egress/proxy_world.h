@@ -1,6 +1,7 @@
 #pragma once
 
 #include "egress/proxy.h"
+#include "egress/secret_book.h"
 #include "io/event_loop.h"
 #include "io/fd.h"
 #include "io/socket.h"
@@ -39,6 +40,7 @@ struct WorldOptions {
   std::vector<std::string> domains{};
   std::vector<std::string> networks{};
   std::map<std::string, std::string> hosts{};
+  std::vector<std::string> lent{};
   DnsRecords dns{};
   Upstream upstream = mirror_head;
   Limits limits{.sweep = Limits::Ms{20}};
@@ -61,6 +63,8 @@ class World {
   /// JSON text, read on the proxy's thread.
   std::string denied();
   std::string stats();
+  /// The error's reason, or nothing.
+  std::string lend(SecretOrder order);
   /// Reads the decision log until `text` stands in it, for at most five seconds.
   std::string log_until(std::string_view text);
 
