@@ -47,6 +47,8 @@ void add_create_options(CLI::App* command, CreateOptions& create) {
       ->add_option("--allow-network", create.allow_networks,
                    "CIDR[:PORT] of a private network that it may reach; may be repeated")
       ->allow_extra_args(false);
+  command->add_flag("--strict-tls", create.strict_tls,
+                    "what goes through CONNECT must be TLS that names the host of the CONNECT");
   command->add_flag("--deny-all", create.deny_all,
                     "it may reach nothing (so too without any word about egress)");
   command->add_flag("--open", create.open, "no wall: it may reach what its worker reaches");
@@ -178,10 +180,12 @@ void add_policy_commands(Commands& commands) {
   check
       ->add_option(
           "--policy", args.check.policy_file,
-          "JSON: {\"allowed_domains\": [], \"allowed_networks\": []}; - for standard input")
+          "JSON: {\"allowed_domains\": [], \"allowed_networks\": [], \"strict_tls\": false}; - for "
+          "standard input")
       ->required();
   check->add_option("--resolved", args.check.resolved, "judge this address of the name as well");
-  check->add_option("--sni", args.check.server_name, "judge this TLS server name as well");
+  check->add_option("--sni", args.check.server_name,
+                    "judge this TLS server name as well, by the rule of strict TLS");
   check->add_option("target", args.check.targets, "URL or HOST:PORT")->required();
   commands
       .online(egress, "denied", "what a sandbox's wall refused", "  sandboxkit egress denied build",

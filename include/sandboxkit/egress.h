@@ -68,6 +68,9 @@ enum class EgressReason : std::uint8_t {
   kPortNotAllowed,
   kIpLiteral,
   kAddressClass,
+  kSniMismatch,  ///< Strict TLS: the hello names another host than the CONNECT.
+  kSniAbsent,    ///< Strict TLS: the hello names no host.
+  kNotTls,       ///< Strict TLS: what came was no TLS hello that can be read without doubt.
 };
 
 SANDBOXKIT_API const char* name_of(EgressReason reason);
@@ -105,6 +108,11 @@ class SANDBOXKIT_API EgressPolicy {
   /// The policy that allows nothing.
   static EgressPolicy deny_all();
 
+  /// The same lists, and every CONNECT must carry TLS whose hello names the CONNECT host: what is
+  /// something else is closed before a byte of it is passed on.
+  EgressPolicy with_strict_tls() const;
+  bool strict_tls() const { return strict_tls_; }
+
   /// Judges a name before anything is resolved.
   EgressVerdict decide(const EgressTarget& target) const;
 
@@ -121,9 +129,10 @@ class SANDBOXKIT_API EgressPolicy {
 
  private:
   struct Rules;
-  explicit EgressPolicy(std::shared_ptr<const Rules> rules);
+  explicit EgressPolicy(std::shared_ptr<const Rules> rules, bool strict_tls = false);
   // Shared, because a compiled policy is immutable and copied into every connection.
   std::shared_ptr<const Rules> rules_;
+  bool strict_tls_;
 };
 
 /// What a sandbox may reach. Has no default and no empty state: someone chose.

@@ -44,12 +44,12 @@ struct OfflineEgressQuestion {
   std::string target;
   /// The address that the name resolves to, when that is to be judged as well.
   std::optional<std::string> resolved{};
-  /// The server name of the TLS hello; it must be the host.
+  /// The server name of the TLS hello (empty: none); it must be the host, as strict TLS has it.
   std::optional<std::string> tls_server_name{};
 };
 
-/// Reads `{"allowed_domains": [...], "allowed_networks": [...]}`; both may be absent, and then
-/// nothing is allowed.
+/// Reads `{"allowed_domains": [...], "allowed_networks": [...], "strict_tls": false}`; each may be
+/// absent, and without the lists nothing is allowed.
 /// Errors: kInvalidArgument with the field's path. Blocking: never.
 SANDBOXKIT_API Result<EgressPolicy> parse_egress_policy(std::string_view json);
 

@@ -23,9 +23,10 @@ json::Value as_object(const std::map<std::string, std::string>& pairs) {
 
 Result<json::Value> egress_value(const CreateOptions& options) {
   const bool allows = !options.allow.empty() || !options.allow_networks.empty();
-  if (options.open && (allows || options.deny_all)) {
+  if (options.open && (allows || options.deny_all || options.strict_tls)) {
     return usage_error(
-        "--open has no wall: it cannot stand beside --allow, --allow-network or --deny-all");
+        "--open has no wall: it cannot stand beside --allow, --allow-network, --strict-tls or "
+        "--deny-all");
   }
   if (options.deny_all && allows) {
     return usage_error(
@@ -37,6 +38,9 @@ Result<json::Value> egress_value(const CreateOptions& options) {
   json::Object egress{{"allowed_domains", as_array(options.allow)}};
   if (!options.allow_networks.empty()) {
     egress.emplace_back("allowed_networks", as_array(options.allow_networks));
+  }
+  if (options.strict_tls) {
+    egress.emplace_back("strict_tls", true);
   }
   return json::Value(std::move(egress));
 }

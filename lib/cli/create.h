@@ -18,6 +18,7 @@ struct CreateOptions {
   std::string name{};
   std::vector<std::string> allow{};
   std::vector<std::string> allow_networks{};
+  bool strict_tls = false;
   bool deny_all = false;
   bool open = false;
   std::optional<double> cpu_cores{};

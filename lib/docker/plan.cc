@@ -290,7 +290,7 @@ std::string policy_json(const PlanInput& input, const Subnet& subnet) {
     hosts.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   const std::string address = subnet.host(kSidecarHost);
-  return json::dump(json::Object{
+  json::Object out{
       {"listen", address + ":" + std::to_string(kProxyPort)},
       {"dns_listen", address + ":" + std::to_string(kDnsPort)},
       {"allowed_domains", strings(rules.allowed_domains())},
@@ -298,7 +298,11 @@ std::string policy_json(const PlanInput& input, const Subnet& subnet) {
       {"dns_servers", strings(input.config.dns_servers)},
       {"hosts", std::move(hosts)},
       {"policy_hash", input.order.policy_hash},
-  });
+  };
+  if (rules.strict_tls()) {
+    out.emplace_back("strict_tls", true);
+  }
+  return json::dump(out);
 }
 
 std::string sandbox_folder(const std::string& state_dir, const SandboxId& sandbox) {

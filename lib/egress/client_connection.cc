@@ -60,6 +60,9 @@ void ClientConnection::on_client_data(std::string_view bytes) {
   if (phase_ == Phase::kExchange) {
     send_request_body();
   }
+  if (phase_ == Phase::kHello) {
+    read_hello();
+  }
   if (input_.size() > kMaxEarlyBytes) {
     client_->pause_reading();
   }
@@ -80,7 +83,8 @@ void ClientConnection::on_client_end() {
   if (phase_ == Phase::kHead) {
     return read_heads();
   }
-  if (phase_ == Phase::kExchange && request_body_ && !request_body_->done()) {
+  if (phase_ == Phase::kHello ||
+      (phase_ == Phase::kExchange && request_body_ && !request_body_->done())) {
     finish();
   }
   // Else the answer to what was asked is still delivered.
@@ -228,6 +232,9 @@ void ClientConnection::sweep(Steady::time_point now) {
   }
   if (head_began_ && phase_ == Phase::kHead && now - *head_began_ > engine_.limits.head) {
     return refuse({kTimeout, "head_timeout", "The request's head did not come in time."}, false);
+  }
+  if (phase_ == Phase::kHello) {
+    return sweep_hello(now);
   }
   if (secret_) {
     secret_->sweep(now);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "egress/client_hello.h"
 #include "egress/dialer.h"
 #include "egress/engine.h"
 #include "egress/forward.h"
@@ -22,7 +23,7 @@ inline constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection establ
 /// One connection of the sandbox to its proxy: heads are read strictly, every request is judged by
 /// itself, and whatever is in doubt ends the connection.
 ///
-/// head -> (refused | dialling) -> exchange -> head ... or tunnel -> gone
+/// head -> (refused | dialling) -> exchange -> head ... or (hello ->) tunnel -> gone
 /// Thread-safety: the loop's thread.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
@@ -39,7 +40,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void close();
 
  private:
-  enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kTunnel, kGone };
+  enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kHello, kTunnel, kGone };
 
   ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
                    std::function<void()> on_gone);
@@ -65,6 +66,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void dial(const EgressTarget& target, EgressVerdict verdict);
   void on_dialled(Dial::Outcome outcome);
   void begin_tunnel(std::string early_down);
+  void note_server_name(std::string_view first_bytes);
   void begin_exchange();
   void send_request_body();
   void watch_upstream();
@@ -73,6 +75,17 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_upstream_lost();
   void finish_exchange(bool upstream_is_clean);
   void drop_upstream();
+
+  // Strict TLS: nothing is passed on before its hello is judged.
+  void begin_hello();
+  void read_hello();
+  void on_hello();
+  void on_server_flight(std::string_view bytes);
+  void open_strict_tunnel();
+  void deny_hello(const EgressVerdict& verdict);
+  /// Ends it without a denial: the server closed, or nothing came in time.
+  void give_up_hello();
+  void sweep_hello(Steady::time_point now);
 
   // Ends.
   void refuse(const Refusal& refusal, bool keep_alive);
@@ -107,6 +120,20 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   std::shared_ptr<Tunnel> tunnel_;
   std::shared_ptr<SecretConnection> secret_;  // in place of a tunnel
   std::shared_ptr<const SecretMask> mask_;    // of the plain request at hand; shared with the book
+
+  /// What strict TLS looks at before a tunnel is open.
+  struct Hello {
+    ClientHelloReader reader{};
+    bool is_second = false;      // After a HelloRetryRequest.
+    bool judged = false;         // The server's word on it is waited for.
+    std::size_t read = 0;        // of the client's input, by the reader
+    std::string server{};        // what it said and the client has not got yet
+    std::uint64_t bytes_up = 0;  // that went on already
+    std::uint64_t bytes_down = 0;
+    Steady::time_point began{};
+  };
+  std::optional<Hello> hello_;
+  EgressVerdict verdict_{};  // of the tunnel
 };
 
 }  // namespace sandboxkit::egress

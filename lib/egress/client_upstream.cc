@@ -1,6 +1,7 @@
 // The half of ClientConnection that talks to the upstream.
 
 #include "egress/client_connection.h"
+#include "policy/egress_check.h"
 
 #include <utility>
 
@@ -46,8 +47,9 @@ void ClientConnection::on_dialled(Dial::Outcome outcome) {
   ++engine_.stats.allowed;
   log_decision(engine_, *target_, true, dialled.verdict, dialled_address_);
   if (!request_) {
+    verdict_ = std::move(dialled.verdict);
     client_->write(kEstablished);
-    return begin_tunnel({});
+    return engine_.policy.strict_tls() ? begin_hello() : begin_tunnel({});
   }
   watch_upstream();
   begin_exchange();
@@ -59,12 +61,32 @@ void ClientConnection::begin_tunnel(std::string early_down) {
                            .upstream = upstream_,
                            .client_ended = client_ended_,
                            .early_up = std::exchange(input_, {}),
-                           .early_down = std::move(early_down)},
+                           .early_down = std::move(early_down),
+                           .bytes_up = hello_ ? hello_->bytes_up : 0,
+                           .bytes_down = hello_ ? hello_->bytes_down : 0,
+                           .on_first_up =
+                               [weak = weak_from_this()](std::string_view bytes) {
+                                 if (const auto alive = weak.lock()) {
+                                   alive->note_server_name(bytes);
+                                 }
+                               }},
                           [weak = weak_from_this()] {
                             if (const auto alive = weak.lock()) {
                               alive->finish();
                             }
                           });
+}
+
+void ClientConnection::note_server_name(std::string_view first_bytes) {
+  if (hello_ || request_) {
+    return;  // Judged already, or a websocket.
+  }
+  // Only what is there at once: a tunnel does not wait for a line in a log.
+  ClientHelloReader reader;
+  if (reader.feed(first_bytes) == ClientHelloReader::State::kHello &&
+      !policy::judge_server_name(*target_, verdict_, reader.server_name()).allowed) {
+    log_other_name(engine_, *target_, reader.server_name());
+  }
 }
 
 void ClientConnection::begin_exchange() {
@@ -133,6 +155,9 @@ void ClientConnection::watch_upstream() {
 }
 
 void ClientConnection::on_upstream_data(std::string_view bytes) {
+  if (phase_ == Phase::kHello) {
+    return on_server_flight(bytes);
+  }
   if (phase_ != Phase::kExchange) {
     return drop_upstream();  // It speaks without being asked: not an upstream to use again.
   }
@@ -159,6 +184,9 @@ void ClientConnection::on_upstream_data(std::string_view bytes) {
 }
 
 void ClientConnection::on_upstream_end() {
+  if (phase_ == Phase::kHello) {
+    return give_up_hello();
+  }
   if (phase_ != Phase::kExchange) {
     return drop_upstream();
   }
@@ -169,6 +197,9 @@ void ClientConnection::on_upstream_end() {
 }
 
 void ClientConnection::on_upstream_lost() {
+  if (phase_ == Phase::kHello) {
+    return give_up_hello();
+  }
   if (phase_ != Phase::kExchange) {
     return drop_upstream();
   }

@@ -91,6 +91,7 @@ Result<Config> parse_config(std::string_view json) {
                                                 EgressPolicy::kMaxEntryBytes + 1);
   const auto servers = reader.optional_strings("dns_servers", kMaxDnsServers, kMaxAddressBytes);
   const auto lent = reader.optional_strings("lent", kMaxLent, kMaxLentBytes);
+  const bool strict_tls = reader.optional_bool("strict_tls").value_or(false);
   auto hosts = read_hosts(reader);
   auto hash = reader.required_string("policy_hash", kMaxHashBytes);
   if (auto status = reader.finish(); !status) {
@@ -127,7 +128,7 @@ Result<Config> parse_config(std::string_view json) {
   }
   return Config{.listen = *listen,
                 .dns_listen = dns_listen,
-                .policy = *std::move(policy),
+                .policy = strict_tls ? policy->with_strict_tls() : *std::move(policy),
                 .dns_servers = servers.value_or(std::vector<std::string>{}),
                 .hosts = std::move(hosts),
                 .lent = lent.value_or(std::vector<std::string>{}),

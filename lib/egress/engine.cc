@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sandboxkit::egress {
@@ -29,8 +30,21 @@ std::string explanation(const EgressTarget& target, const EgressVerdict& verdict
     case EgressReason::kAddressClass:
       return what + " resolves to " + (address.empty() ? "an address" : quoted(address)) +
              ", which is internal and not open to this sandbox.";
+    case EgressReason::kSniMismatch:
+    case EgressReason::kSniAbsent:
+    case EgressReason::kNotTls:
+      return what + " is open to TLS that names it, and to nothing else.";
   }
   return what + " is not open to this sandbox.";
+}
+
+/// What a client sent as a name, fit to be read: bounded, and visible ASCII alone.
+std::string printable_name(const std::string& name) {
+  constexpr std::size_t kMaxShown = 253;
+  std::string out = name.substr(0, kMaxShown);
+  std::ranges::replace_if(
+      out, [](char c) { return c <= ' ' || c > '~'; }, '?');
+  return out;
 }
 
 }  // namespace
@@ -58,6 +72,15 @@ void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
                                 {"reason", sandboxkit::name_of(verdict.reason)},
                                 {"rule", verdict.rule},
                                 {"address", address}});
+}
+
+void log_other_name(Engine& engine, const EgressTarget& target, const std::string& server_name) {
+  ++engine.stats.sni_other;
+  engine.log.write(json::Object{{"time", to_rfc3339(engine.clock.now())},
+                                {"event", "sni_other"},
+                                {"host", target.host()},
+                                {"port", static_cast<int>(target.port())},
+                                {"sni", printable_name(server_name)}});
 }
 
 Refusal deny(Engine& engine, const EgressTarget& target, const EgressVerdict& verdict,

@@ -27,6 +27,7 @@ struct Limits {
   /// that domain: this bounds how fast.
   std::size_t max_lookups_per_minute = 1200;
   Ms head{10'000};   ///< From a head's first byte to its last.
+  Ms hello{10'000};  ///< Strict TLS: from a tunnel's begin to the judged hello.
   Ms idle{300'000};  ///< Without a byte in either direction.
   Ms lifetime{86'400'000};
   Ms resolve{5'000};
@@ -43,6 +44,7 @@ struct Stats {
   std::uint64_t failed = 0;   ///< Allowed, but the upstream could not be reached.
   std::uint64_t bytes_up = 0;
   std::uint64_t bytes_down = 0;
+  std::uint64_t sni_other = 0;  ///< Tunnels whose hello named another host, let through.
 };
 
 /// Look-ups in the minute that runs.
@@ -74,6 +76,8 @@ struct Engine {
 /// Writes one line to the decision log.
 void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
                   const EgressVerdict& verdict, const std::string& address);
+/// Writes that a hello named another host than the CONNECT, which the policy lets pass.
+void log_other_name(Engine& engine, const EgressTarget& target, const std::string& server_name);
 /// Counts and logs a denial, and words it for the client.
 Refusal deny(Engine& engine, const EgressTarget& target, const EgressVerdict& verdict,
              const std::string& address = {});

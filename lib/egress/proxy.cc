@@ -79,6 +79,7 @@ class ProxyImpl final : public Proxy {
                         {"failed", number(stats.failed)},
                         {"bytes_up", number(stats.bytes_up)},
                         {"bytes_down", number(stats.bytes_down)},
+                        {"sni_other", number(stats.sni_other)},
                         {"dns_refused", number(dns_ ? dns_->refused() : 0)},
                         {"secrets", engine_.secrets.uses()},
                         {"denied_dropped", number(engine_.denied.dropped())},

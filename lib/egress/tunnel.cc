@@ -6,9 +6,13 @@ namespace sandboxkit::egress {
 
 std::shared_ptr<Tunnel> Tunnel::start(Ends ends, std::function<void()> on_done) {
   std::shared_ptr<Tunnel> tunnel(new Tunnel(std::move(ends), std::move(on_done)));
-  auto& [client, upstream, client_ended, early_up, early_down] = tunnel->ends_;
-  tunnel->up_ += early_up.size();
-  tunnel->down_ += early_down.size();
+  auto& [client, upstream, client_ended, early_up, early_down, up, down, on_first_up] =
+      tunnel->ends_;
+  if (!early_up.empty()) {
+    tunnel->show_first_up(early_up);
+  }
+  tunnel->up_ = up + early_up.size();
+  tunnel->down_ = down + early_down.size();
   // What came early stands in front of what the tunnel reads.
   upstream->write(std::exchange(early_up, {}));
   client->write(std::exchange(early_down, {}));
@@ -27,6 +31,9 @@ void Tunnel::wire_up(const std::shared_ptr<io::Socket>& from, const std::shared_
   from->start({
       .on_data =
           [self, from = from.get(), to = to.get(), &counter](std::string_view bytes) {
+            if (from == self->ends_.client.get()) {
+              self->show_first_up(bytes);
+            }
             counter += bytes.size();
             self->last_activity_ = std::chrono::steady_clock::now();
             to->write(bytes);
@@ -39,6 +46,12 @@ void Tunnel::wire_up(const std::shared_ptr<io::Socket>& from, const std::shared_
       .on_close = [self, to](const Error& error) { self->on_closed(to, error); },
   });
   from->resume_reading();
+}
+
+void Tunnel::show_first_up(std::string_view bytes) {
+  if (const auto once = std::exchange(ends_.on_first_up, nullptr)) {
+    once(bytes);
+  }
 }
 
 void Tunnel::on_closed(const std::shared_ptr<io::Socket>& other, const Error& error) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace sandboxkit::egress {
 
@@ -18,9 +19,13 @@ class Tunnel : public std::enable_shared_from_this<Tunnel> {
   struct Ends {
     std::shared_ptr<io::Socket> client;
     std::shared_ptr<io::Socket> upstream;
-    bool client_ended = false;  ///< The client's EOF was read before the tunnel stood.
-    std::string early_up{};     ///< Read from the client already.
-    std::string early_down{};   ///< Read from the upstream already.
+    bool client_ended = false;   ///< The client's EOF was read before the tunnel stood.
+    std::string early_up{};      ///< Read from the client already.
+    std::string early_down{};    ///< Read from the upstream already.
+    std::uint64_t bytes_up = 0;  ///< Passed on before the tunnel stood.
+    std::uint64_t bytes_down = 0;
+    /// Is shown the first bytes that the client sends, once, before they are passed on.
+    std::function<void(std::string_view)> on_first_up{};
   };
 
   /// The sockets may be started already; the tunnel takes their handlers over. `on_done` comes
@@ -39,6 +44,7 @@ class Tunnel : public std::enable_shared_from_this<Tunnel> {
   void wire_up(const std::shared_ptr<io::Socket>& from, const std::shared_ptr<io::Socket>& to,
                std::uint64_t& counter);
   void on_closed(const std::shared_ptr<io::Socket>& other, const Error& error);
+  void show_first_up(std::string_view bytes);
   void finish();
 
   Ends ends_;

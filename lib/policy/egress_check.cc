@@ -57,6 +57,15 @@ bool is_same_name(const EgressTarget& target, std::string_view server_name) {
 
 }  // namespace
 
+EgressVerdict judge_server_name(const EgressTarget& target, EgressVerdict allowed,
+                                std::string_view server_name) {
+  if (target.scheme() == EgressScheme::kConnect && is_same_name(target, server_name)) {
+    return allowed;
+  }
+  return {false, server_name.empty() ? EgressReason::kSniAbsent : EgressReason::kSniMismatch,
+          std::move(allowed.rule)};
+}
+
 EgressAnswer check_egress(const EgressPolicy& policy, const EgressQuestion& question) {
   EgressAnswer answer{.target = question.target};
   const auto target = read_target(question.target);
@@ -73,15 +82,13 @@ EgressAnswer check_egress(const EgressPolicy& policy, const EgressQuestion& ques
     }
     verdict = policy.decide_address(*target, *address);
   }
+  if (verdict.allowed && question.tls_server_name) {
+    verdict = judge_server_name(*target, std::move(verdict), *question.tls_server_name);
+    answer.message = verdict.allowed ? "" : "the TLS server name is not the CONNECT host";
+  }
   answer.allowed = verdict.allowed;
   answer.rule = verdict.rule;
   answer.reason = name_of(verdict.reason);
-  if (answer.allowed && question.tls_server_name &&
-      (target->scheme() != EgressScheme::kConnect ||
-       !is_same_name(*target, *question.tls_server_name))) {
-    return refuse(std::move(answer), "tls_name_mismatch",
-                  "the TLS server name is not the CONNECT host");
-  }
   return answer;
 }
 

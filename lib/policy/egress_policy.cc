@@ -271,7 +271,8 @@ struct EgressPolicy::Rules {
   }
 };
 
-EgressPolicy::EgressPolicy(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {}
+EgressPolicy::EgressPolicy(std::shared_ptr<const Rules> rules, bool strict_tls)
+    : rules_(std::move(rules)), strict_tls_(strict_tls) {}
 
 Result<EgressPolicy> EgressPolicy::create(std::span<const std::string> allowed_domains,
                                           std::span<const std::string> allowed_networks) {
@@ -296,6 +297,8 @@ Result<EgressPolicy> EgressPolicy::create(std::span<const std::string> allowed_d
 }
 
 EgressPolicy EgressPolicy::deny_all() { return EgressPolicy(std::make_shared<const Rules>()); }
+
+EgressPolicy EgressPolicy::with_strict_tls() const { return EgressPolicy(rules_, true); }
 
 EgressVerdict EgressPolicy::decide(const EgressTarget& target) const {
   return target.address() ? rules_->judge_literal(target) : rules_->judge_name(target);
@@ -325,6 +328,7 @@ const std::vector<std::string>& EgressPolicy::allowed_networks() const { return 
 
 std::string EgressPolicy::canonical() const {
   std::string out = "egress 1\n";
+  out += strict_tls_ ? "strict_tls\n" : "";
   for (const std::string& line : rules_->canonical_lines) {
     out += line + "\n";
   }
@@ -343,6 +347,12 @@ const char* name_of(EgressReason reason) {
       return "ip_literal";
     case EgressReason::kAddressClass:
       return "resolved_address_denied";
+    case EgressReason::kSniMismatch:
+      return "sni_mismatch";
+    case EgressReason::kSniAbsent:
+      return "sni_absent";
+    case EgressReason::kNotTls:
+      return "not_tls";
   }
   return "not_in_allow_list";
 }

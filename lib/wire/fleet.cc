@@ -193,6 +193,7 @@ void read_wall(json::Reader& reader, PlacementRequest& request) {
                                                EgressPolicy::kMaxEntryBytes);
   const auto networks = egress.optional_strings("allowed_networks", EgressPolicy::kMaxNetworks,
                                                 EgressPolicy::kMaxEntryBytes);
+  egress.optional_bool("strict_tls");  // Any wall can do it.
   if (auto status = egress.finish(); !status) {
     reader.refuse(status.error());
     return;

@@ -76,6 +76,7 @@ Result<Egress> egress_from_json(const json::Value& value, const std::string& pat
                                                EgressPolicy::kMaxEntryBytes);
   const auto networks = reader.optional_strings("allowed_networks", EgressPolicy::kMaxNetworks,
                                                 EgressPolicy::kMaxEntryBytes);
+  const bool strict_tls = reader.optional_bool("strict_tls").value_or(false);
   if (!domains) {
     reader.refuse("allowed_domains", "is required; an empty list allows nothing");
   }
@@ -88,7 +89,7 @@ Result<Egress> egress_from_json(const json::Value& value, const std::string& pat
     error.field = error.field.empty() ? path : path + "." + error.field;
     return error;
   }
-  return Egress::walled(std::move(*policy));
+  return Egress::walled(strict_tls ? policy->with_strict_tls() : std::move(*policy));
 }
 
 json::Value egress_to_json(const Egress& egress) {
@@ -96,8 +97,13 @@ json::Value egress_to_json(const Egress& egress) {
   if (policy == nullptr) {
     return nullptr;
   }
-  return json::Object{{"allowed_domains", detail::strings_to_json(policy->allowed_domains())},
-                      {"allowed_networks", detail::strings_to_json(policy->allowed_networks())}};
+  json::Object out{{"allowed_domains", detail::strings_to_json(policy->allowed_domains())},
+                   {"allowed_networks", detail::strings_to_json(policy->allowed_networks())}};
+  if (policy->strict_tls()) {
+    // Only when it is asked for: who does not know the member refuses the whole, as it must.
+    out.emplace_back("strict_tls", true);
+  }
+  return out;
 }
 
 Result<SandboxSpec> spec_from_json(const json::Value& value) {

@@ -61,7 +61,8 @@ json::Object secret_view(const LentSecret& lent);
 /// `lent` says already.
 Result<LentSecret> rotated_from_json(const json::Value& value, LentSecret lent);
 
-/// `{"allowed_domains": [...], "allowed_networks": [...]}`, or null when unwalled.
+/// `{"allowed_domains": [...], "allowed_networks": [...], "strict_tls"?: true}`, or null when
+/// unwalled.
 json::Value egress_to_json(const Egress& egress);
 /// Field paths start with `path` (`egress`). Null is unwalled.
 Result<Egress> egress_from_json(const json::Value& value, const std::string& path);

@@ -101,11 +101,13 @@ Result<EgressPolicy> parse_egress_policy(std::string_view text) {
                                                EgressPolicy::kMaxEntryBytes);
   const auto networks = reader.optional_strings("allowed_networks", EgressPolicy::kMaxNetworks,
                                                 EgressPolicy::kMaxEntryBytes);
+  const bool strict_tls = reader.optional_bool("strict_tls").value_or(false);
   if (auto status = reader.finish(); !status) {
     return status.error();
   }
   const std::vector<std::string> none;
-  return EgressPolicy::create(domains ? *domains : none, networks ? *networks : none);
+  auto policy = EgressPolicy::create(domains ? *domains : none, networks ? *networks : none);
+  return policy && strict_tls ? policy->with_strict_tls() : policy;
 }
 
 OfflineDecision check_egress_offline(const EgressPolicy& policy,

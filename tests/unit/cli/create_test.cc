@@ -30,6 +30,12 @@ TEST_CASE("only --open makes a sandbox without a wall") {
   CHECK(body_of({.open = true}) == R"({"image":"sandboxkit/base","egress":null})");
 }
 
+TEST_CASE("--strict-tls goes with a wall") {
+  CHECK(body_of({.allow = {"a.test"}, .strict_tls = true}) ==
+        R"({"image":"sandboxkit/base","egress":{"allowed_domains":["a.test"],"strict_tls":true}})");
+  CHECK(body_of({.strict_tls = true, .open = true}).starts_with("refused: --open"));
+}
+
 TEST_CASE("every option of create is in the body") {
   CHECK(body_of({.image = "i",
                  .name = "n",

@@ -215,6 +215,16 @@ TEST_CASE("the proxy's policy is written before its container exists") {
     "hosts": {"packages.test": "172.30.0.2"}, "policy_hash": "hash-1"})"));
 }
 
+TEST_CASE("strict TLS reaches the proxy's policy") {
+  const EgressPolicy strict = docker::test::walled({"ok.test"}).policy()->with_strict_tls();
+  const Plan plan = walled_plan(docker::test::order(Egress::walled(strict)));
+  const auto write = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<WriteFile>(step);
+  });
+  REQUIRE(write != plan.end());
+  CHECK(at(parsed(std::get<WriteFile>(*write).text), {"strict_tls"}) == json::Value(true));
+}
+
 TEST_CASE("an unwalled sandbox has the open network, no proxy and the engine's resolver") {
   const Plan plan = open_plan();
   CHECK(calls_of(plan) == std::vector<std::string>{

@@ -41,6 +41,10 @@ TEST_CASE("a whole configuration is read") {
   CHECK(config->dns_servers.size() == 2);
   CHECK(config->hosts.at("packages.test").to_string() == "172.30.0.2");
   CHECK(config->policy_hash == "abc");
+  CHECK_FALSE(config->policy.strict_tls());
+  CHECK(parse_config(R"({"listen": "127.0.0.1:0", "allowed_domains": [], "strict_tls": true,
+                         "policy_hash": "a"})")
+            ->policy.strict_tls());
 }
 
 TEST_CASE("a configuration that lost something is an error and never a wider or empty policy") {
@@ -67,6 +71,9 @@ TEST_CASE("a configuration that lost something is an error and never a wider or 
       {R"({"listen": "127.0.0.1:0", "allowed_domains": [], "policy_hash": "a",
           "dns_servers": ["dns.test"]})",
        "dns_servers"},
+      {R"({"listen": "127.0.0.1:0", "allowed_domains": [], "policy_hash": "a",
+          "strict_tls": 1})",
+       "strict_tls"},
       {"{", ""},
       {"[]", ""},
   };

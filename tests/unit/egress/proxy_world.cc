@@ -103,12 +103,13 @@ World::World(WorldOptions options) : options_(std::move(options)) {
   for (const auto& [name, text] : options_.hosts) {
     hosts[name] = IpAddress::parse(text).value();
   }
+  auto policy =
+      EgressPolicy::create(with_port(options_.domains, up()), with_port(options_.networks, up()))
+          .value();
   const Config config{
       .listen = {"127.0.0.1", 0},
       .dns_listen = ListenAddress{"127.0.0.1", 0},
-      .policy = EgressPolicy::create(with_port(options_.domains, up()),
-                                     with_port(options_.networks, up()))
-                    .value(),
+      .policy = options_.strict_tls ? policy.with_strict_tls() : policy,
       .dns_servers = {"127.0.0.1:" + std::to_string(io::local_port(dns_.get()).value())},
       .hosts = hosts,
       .lent = with_port(options_.lent, up()),

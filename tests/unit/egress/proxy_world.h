@@ -43,6 +43,7 @@ struct WorldOptions {
   std::vector<std::string> lent{};
   DnsRecords dns{};
   Upstream upstream = mirror_head;
+  bool strict_tls = false;
   Limits limits{.sweep = Limits::Ms{20}};
   std::string local_address = "127.0.0.9";  ///< The one that counts as the proxy's own.
 };

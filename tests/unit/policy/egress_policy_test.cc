@@ -234,4 +234,5 @@ TEST_CASE("canonical text forgets order and case, and nothing else") {
   CHECK(policy_of({"ok.test"}).canonical() != policy_of({"*.ok.test"}).canonical());
   CHECK(policy_of({"ok.test"}).canonical() != policy_of({"ok.test:443"}).canonical());
   CHECK(policy_of({}, {"10.0.0.0/8"}).canonical() != policy_of({}, {"10.0.0.0/9"}).canonical());
+  CHECK(policy_of(a).canonical() != policy_of(a).with_strict_tls().canonical());
 }

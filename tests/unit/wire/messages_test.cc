@@ -128,6 +128,20 @@ TEST_CASE("absent and null egress are unwalled, and an empty list is a wall that
   CHECK(wire::egress_to_json(Egress::unwalled(UnwalledEgress())).is_null());
 }
 
+TEST_CASE("strict TLS is read, and written only where it is asked for") {
+  const auto egress_of = [](const char* json) {
+    return wire::egress_from_json(read(json), "egress");
+  };
+  const char* strict = R"({"allowed_domains":["a.test"],"allowed_networks":[],"strict_tls":true})";
+  const char* plain = R"({"allowed_domains":["a.test"],"allowed_networks":[]})";
+  CHECK(egress_of(strict)->policy()->strict_tls());
+  CHECK_FALSE(egress_of(plain)->policy()->strict_tls());
+  CHECK(json::dump(wire::egress_to_json(*egress_of(strict))) == strict);
+  CHECK(json::dump(wire::egress_to_json(*egress_of(plain))) == plain);
+  CHECK(refused_at(R"({"image":"b","egress":{"allowed_domains":[],"strict_tls":"yes"}})") ==
+        "egress.strict_tls");
+}
+
 TEST_CASE("an egress that does not say its domains is refused and never unwalled") {
   CHECK(refused_at(R"({"image":"b","egress":{}})") == "egress.allowed_domains");
   CHECK(refused_at(R"({"image":"b","egress":{"allowed_domains":null}})") ==
