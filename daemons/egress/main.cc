@@ -1,5 +1,6 @@
 #include "sandboxkit/version.h"
 
+#include "egress/host_process.h"
 #include "egress/sidecar.h"
 #include "egress/wall_probe.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: sandboxkit-egress [--config-dir DIR]       serve the policy in DIR/policy.json\n"
+    "       sandboxkit-egress --listener-fd N --control-fd N --config-dir DIR\n"
+    "                                                  the same on a worker's host\n"
     "       sandboxkit-egress --probe-wall HOST:PORT... print what can be reached from here\n"
     "       sandboxkit-egress --version\n";
 
@@ -29,6 +32,10 @@ int main(int argc, char** argv) {
   }
   if (mode == "--config-dir" && argc == 3) {
     return egress::run_sidecar(argv[2]);
+  }
+  if (mode == "--listener-fd") {
+    const auto process = egress::read_host_process({argv + 1, argv + argc});
+    return process ? egress::run_host_process(*process) : usage_error();
   }
   if (mode == "--probe-wall") {
     return egress::run_wall_probe({argv + 2, argv + argc});

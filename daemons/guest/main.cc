@@ -11,7 +11,10 @@ namespace {
 constexpr int kExitUsage = 2;
 
 int usage() {
-  std::fputs("usage: sandboxkit-guest [--socket PATH | --serve-fd N] [--version]\n", stderr);
+  std::fputs(
+      "usage: sandboxkit-guest [--socket PATH [--proxy-listener ADDRESS:PORT] | --serve-fd N]"
+      " [--version]\n",
+      stderr);
   return kExitUsage;
 }
 
@@ -31,6 +34,8 @@ int main(int argc, char** argv) {
     const char* value = argv[++i];
     if (name == "--socket") {
       options.socket_path = value;
+    } else if (name == "--proxy-listener") {
+      options.proxy_listener = value;
     } else if (name == "--serve-fd") {
       char* end = nullptr;
       const long fd = std::strtol(value, &end, 10);

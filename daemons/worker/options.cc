@@ -58,6 +58,7 @@ Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,
                             .guest_binary = options.guest_binary,
                             .egress_binary = options.egress_binary};
   config.engine_socket = options.engine_socket;
+  config.egress_structure = options.egress_structure;
   config.subnet_pool = options.subnet_pool;
   config.dns_servers = options.dns_servers;
   config.egress_hosts = options.egress_hosts;

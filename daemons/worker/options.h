@@ -25,6 +25,7 @@ struct WorkerOptions {
   std::string engine_socket = "/var/run/docker.sock";
   std::string guest_binary = SANDBOXKIT_HELPER_DIR "/sandboxkit-guest";
   std::string egress_binary = SANDBOXKIT_HELPER_DIR "/sandboxkit-egress";
+  EgressStructure egress_structure = EgressStructure::kAuto;
   std::string subnet_pool = "10.231.0.0/16";
   std::vector<std::string> dns_servers;
   std::vector<std::string> egress_hosts;

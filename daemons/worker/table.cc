@@ -43,6 +43,12 @@ void add_driver(config::Table& table, WorkerOptions& options) {
               .help = "the static sandboxkit-egress",
               .default_words = "LIBEXECDIR/sandboxkit/sandboxkit-egress"},
              options.egress_binary);
+  table.choice({.key = "egress_structure",
+                .help = "how walls are made; auto: the strongest that this machine proved"},
+               options.egress_structure,
+               {{"auto", EgressStructure::kAuto},
+                {"isolated-ns", EgressStructure::kIsolatedNs},
+                {"internal-net", EgressStructure::kInternalNet}});
   table.text({.key = "subnet_pool", .help = "block from which each walled sandbox gets a /29"},
              options.subnet_pool);
   table.list({.key = "dns",

@@ -3,12 +3,18 @@
 #include "sandboxkit/driver.h"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace sandboxkit {
+
+/// How the walls of a DockerDriver are made (docs/egress.md). `isolated-ns`: the sandbox has no
+/// interface but loopback, and its proxy is a process on the worker's host. `internal-net`: an
+/// internal network with a proxy sidecar.
+enum class EgressStructure : std::uint8_t { kAuto, kIsolatedNs, kInternalNet };
 
 /// How a DockerDriver reaches its engine and what it builds with.
 struct DockerDriverConfig {
@@ -29,6 +35,8 @@ struct DockerDriverConfig {
   /// Names with an address that the worker's owner vouches for (`packages.test=172.30.0.2`): they
   /// are not asked from a resolver, and that one address is not refused for its class.
   std::vector<std::string> egress_hosts{};
+  /// kAuto: the strongest that was proved on the engine.
+  EgressStructure egress_structure = EgressStructure::kAuto;
   /// Upper bounds of one engine call and of one whole create.
   std::chrono::milliseconds call_timeout{30'000};
   std::chrono::milliseconds create_timeout{60'000};

@@ -50,6 +50,8 @@ struct SandboxReport {
   /// As it was labelled at the creation; a renewal is known to the worker's journal alone.
   WallTime expires_at{};
   std::string policy_hash{};
+  /// How its wall is made: `internal-net` or `isolated-ns`; empty for an unwalled sandbox.
+  std::string structure{};
   /// Why it is not running: `exit 137`, `out of memory`, `no wall`, ...
   std::string reason{};
 };

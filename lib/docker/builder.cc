@@ -107,8 +107,15 @@ class Run {
   Status act(const MakeFolder& step) { return make_folder(step.path); }
   Status act(const WriteFile& step) { return write_file(step.path, step.text); }
 
+  Status act(const KeepProxy& step) {
+    built_.proxy = ProxyProcess::make(hub_, step.program, step.folder);
+    built_.egress = built_.proxy;
+    return {};
+  }
+
   Status act(const OpenLink& step) {
-    auto opened = hub_.open(step.socket_path);
+    auto opened = step.takes_listener ? open_guest_of_proxy(hub_, step.socket_path, built_.proxy)
+                                      : hub_.open(step.socket_path);
     if (!opened) {
       return opened.error();
     }
@@ -181,6 +188,10 @@ class Run {
       if (!state->running) {
         return ended(step.part, *state);
       }
+      if (built_.proxy && built_.proxy->given_up()) {
+        return Error{ErrorCode::kUnavailable,
+                     "the sandbox gave its proxy no socket: " + built_.proxy->problem()};
+      }
       link(step.part)->expect_pid(state->pid);
     }
     if (step.part == Part::kSandbox) {
@@ -190,6 +201,23 @@ class Run {
     Status serves = check_health();
     SANDBOXKIT_FAULT_POINT("docker.sidecar.serves");
     return serves;
+  }
+
+  Status act(const AwaitProxy& /*step*/) {
+    ProxyProcess& proxy = *built_.proxy;
+    while (!proxy.wait_ready(std::clamp(remaining(), milliseconds{0}, kHelperLook), limits_.stop)) {
+      // Who does not serve at the first start will not at the second one.
+      if (const std::string problem = proxy.problem(); !problem.empty()) {
+        return Error{ErrorCode::kUnavailable, "the egress proxy does not serve: " + problem};
+      }
+      if (limits_.stop.stop_requested()) {
+        return Error{ErrorCode::kCancelled, "the create was cancelled"};
+      }
+      if (remaining() <= milliseconds{0}) {
+        return timed_out();
+      }
+    }
+    return check_health();
   }
 
   Status check_health() {
@@ -229,6 +257,14 @@ class Run {
 Result<Built> run_plan(EngineClient& engine, LinkHub& hub, const Plan& plan, Built start,
                        const BuildLimits& limits) {
   return Run(engine, hub, std::move(start), limits).all(plan);
+}
+
+Result<std::shared_ptr<HelperLink>> open_guest_of_proxy(
+    LinkHub& hub, const std::string& socket_path, const std::shared_ptr<ProxyProcess>& proxy) {
+  return hub.open(socket_path, [weak = std::weak_ptr(proxy)](io::Fd listener) {
+    const auto kept = weak.lock();
+    return kept && kept->take_listener(std::move(listener));
+  });
 }
 
 Result<ContainerState> inspect_state(EngineClient& engine, const std::string& container) {

@@ -4,6 +4,7 @@
 #include "docker/helper_link.h"
 #include "docker/observed.h"
 #include "docker/plan.h"
+#include "docker/proxy_process.h"
 
 #include <chrono>
 #include <memory>
@@ -17,6 +18,7 @@ struct Built {
   Ids ids;
   std::shared_ptr<HelperLink> guest{};  // Shared: a caller may use it while the sandbox goes.
   std::shared_ptr<HelperLink> egress{};
+  std::shared_ptr<ProxyProcess> proxy{};  ///< `egress` once more, when it is a process of ours.
 };
 
 /// When to give up.
@@ -33,6 +35,11 @@ struct BuildLimits {
 /// `guest_unavailable` with the helper's last words when its container ended.
 Result<Built> run_plan(EngineClient& engine, LinkHub& hub, const Plan& plan, Built start,
                        const BuildLimits& limits);
+
+/// Opens the way to a guest whose listening socket the proxy gets.
+Result<std::shared_ptr<HelperLink>> open_guest_of_proxy(LinkHub& hub,
+                                                        const std::string& socket_path,
+                                                        const std::shared_ptr<ProxyProcess>& proxy);
 
 /// Reads the container's state. Errors: as EngineClient::call.
 Result<ContainerState> inspect_state(EngineClient& engine, const std::string& container);

@@ -143,15 +143,21 @@ Result<bool> Fleet::settle_existing(const SandboxOrder& order, const Seen& seen)
 }
 
 Status Fleet::build(const SandboxOrder& order, const BuildLimits& limits) {
-  auto built =
-      order.spec.egress.is_walled() ? build_walled(order, limits) : build_unwalled(order, limits);
+  const auto structure = structure_of(order);
+  if (!structure) {
+    return structure.error();
+  }
+  auto built = *structure == Structure::kNone         ? build_unwalled(order, limits)
+               : *structure == Structure::kIsolatedNs ? build_isolated(order, limits)
+                                                      : build_walled(order, limits);
   if (!built) {
     return built.error();
   }
   const std::string container = built->ids.sandbox;
   known_.with([&](auto& all) {
     all.insert_or_assign(order.sandbox, Known{order.tenant, order.generation, std::move(built->ids),
-                                              std::move(built->guest), std::move(built->egress)});
+                                              std::move(built->guest), std::move(built->egress),
+                                              std::move(built->proxy)});
   });
   // An end before this line was an event about a sandbox that nobody knew yet.
   const auto state = inspect_state(engine_, container);
@@ -199,6 +205,38 @@ Result<Built> Fleet::build_walled(const SandboxOrder& order, const BuildLimits& 
     release(subnet);
   }
   return built;
+}
+
+Result<Structure> Fleet::structure_of(const SandboxOrder& order) const {
+  if (!order.spec.egress.is_walled()) {
+    return Structure::kNone;
+  }
+  return config_.egress_structure == EgressStructure::kIsolatedNs ? Structure::kIsolatedNs
+                                                                  : Structure::kInternalNet;
+}
+
+/// The pool, and what the engine has besides.
+Result<std::vector<Subnet>> Fleet::engine_subnets() {
+  const auto networks = engine_.get("/networks");
+  if (!networks) {
+    return networks.error();
+  }
+  std::vector<Subnet> found{pool_};
+  for (const Subnet& subnet : subnets_of_networks(*networks)) {
+    if (!pool_.overlaps(subnet) || subnet.prefix < pool_.prefix) {
+      found.push_back(subnet);
+    }
+  }
+  return found;
+}
+
+Result<Built> Fleet::build_isolated(const SandboxOrder& order, const BuildLimits& limits) {
+  auto refused = engine_subnets();
+  if (!refused) {
+    return refused.error();
+  }
+  const Plan plan = plan_isolated(PlanInput{config_, order}, IsolatedInput{std::move(*refused)});
+  return run_plan(engine_, hub_, plan, Built{}, limits);
 }
 
 Result<Built> Fleet::build_unwalled(const SandboxOrder& order, const BuildLimits& limits) {

@@ -9,6 +9,7 @@
 #include "docker/observed.h"
 #include "docker/operations.h"
 #include "docker/plan.h"
+#include "docker/proxy_process.h"
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +31,8 @@ struct Known {
   std::int64_t generation = 0;
   Ids ids;
   std::shared_ptr<HelperLink> guest{};
-  std::shared_ptr<HelperLink> egress{};  ///< Null when unwalled.
+  std::shared_ptr<HelperLink> egress{};   ///< Null when unwalled.
+  std::shared_ptr<ProxyProcess> proxy{};  ///< `egress` once more, when it is a process of ours.
   bool ended = false;
 };
 
@@ -70,6 +72,9 @@ class Fleet {
   Result<bool> settle_existing(const SandboxOrder& order, const Seen& seen);
   Status build(const SandboxOrder& order, const BuildLimits& limits);
   Result<Built> build_walled(const SandboxOrder& order, const BuildLimits& limits);
+  Result<Built> build_isolated(const SandboxOrder& order, const BuildLimits& limits);
+  Result<Structure> structure_of(const SandboxOrder& order) const;
+  Result<std::vector<Subnet>> engine_subnets();
   Result<Built> build_unwalled(const SandboxOrder& order, const BuildLimits& limits);
   Result<std::string> shared_network(Role role);
   Result<std::string> make_shared_network(Role role);
@@ -79,8 +84,10 @@ class Fleet {
   Status remove_container(const std::string& container);
   Status remove_network(const std::string& network);
   SandboxReport report_of(const SandboxId& sandbox, const SeenSandbox& seen);
+  bool proxy_runs(const SandboxId& sandbox, const SeenSandbox& seen) const;
   std::string problem_of(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
+  Status reopen_guest(const std::string& container, const std::string& path, Known& known);
   SandboxReport adopt_one(const SandboxId& sandbox, const SeenSandbox& seen);
   void clear_probes(const Seen& seen);
   void wait_for_guests(std::vector<SandboxReport>& reports);

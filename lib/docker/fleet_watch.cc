@@ -95,9 +95,9 @@ void Fleet::clear_probes(const Seen& seen) {
 
 SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen) {
   const ObjectLabels& labels = seen.labels();
-  SandboxReport report{sandbox,           labels.tenant,
-                       labels.generation, SandboxState::kError,
-                       labels.expires_at, labels.policy_hash};
+  SandboxReport report{
+      sandbox,           labels.tenant,      labels.generation,        SandboxState::kError,
+      labels.expires_at, labels.policy_hash, name_of(labels.structure)};
   const bool complete = seen.sandbox && seen.sandbox->state != "created";
   if (!complete) {
     const bool busy = operations_.is_busy(sandbox);
@@ -109,15 +109,25 @@ SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen
   if (report.state == SandboxState::kStopped) {
     const auto state = inspect_state(engine_, seen.sandbox->id);
     report.reason = state ? end_reason(*state) : "ended";
-  } else if (!labels.policy_hash.empty() && (!seen.sidecar || !seen.sidecar->running())) {
+  } else if (!labels.policy_hash.empty() && !proxy_runs(sandbox, seen)) {
     report.reason = "its egress proxy is down: everything is denied";
   }
   return report;
 }
 
+bool Fleet::proxy_runs(const SandboxId& sandbox, const SeenSandbox& seen) const {
+  if (seen.labels().structure != Structure::kIsolatedNs) {
+    return seen.sidecar && seen.sidecar->running();
+  }
+  const auto known = find(sandbox);
+  return known && known->egress && known->egress->ready();
+}
+
 std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen) {
   const bool walled = !seen.labels().policy_hash.empty();
-  const auto shared = shared_network(walled ? Role::kEgressNetwork : Role::kOpenNetwork);
+  const bool isolated = seen.labels().structure == Structure::kIsolatedNs;
+  const auto shared = isolated ? Result<std::string>("")
+                               : shared_network(walled ? Role::kEgressNetwork : Role::kOpenNetwork);
   if (!shared) {
     return "no wall: " + shared.error().message;
   }
@@ -135,31 +145,43 @@ std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen)
   return {};
 }
 
+Status Fleet::reopen_guest(const std::string& container, const std::string& path, Known& known) {
+  const auto state = inspect_state(engine_, container);
+  if (!state) {
+    return state.error();
+  }
+  auto opened = known.proxy ? open_guest_of_proxy(hub_, path, known.proxy) : hub_.open(path);
+  if (!opened) {
+    return opened.error();
+  }
+  known.guest = std::move(*opened);
+  known.guest->expect_pid(state->pid);
+  return {};
+}
+
 /// Opens the links of a sandbox that runs and stands as it should.
 Status Fleet::reopen(const SandboxId& sandbox, const SeenSandbox& seen) {
-  const auto open = [&](const SeenContainer& container, const std::string& path,
-                        std::shared_ptr<HelperLink>& link) -> Status {
-    const auto state = inspect_state(engine_, container.id);
-    if (!state) {
-      return state.error();
-    }
-    auto opened = hub_.open(path);
-    if (!opened) {
-      return opened.error();
-    }
-    link = std::move(*opened);
-    link->expect_pid(state->pid);
-    return {};
-  };
   Known known{seen.labels().tenant, seen.labels().generation, Ids{}};
   known.ids.sandbox = seen.sandbox->id;
-  Status opened =
-      open(*seen.sandbox, guest_folder(config_.state_dir, sandbox) + kGuestSocket, known.guest);
+  const std::string folder = egress_folder(config_.state_dir, sandbox);
+  if (seen.labels().structure == Structure::kIsolatedNs) {
+    // It starts when the guest, which kept its socket, passes it again.
+    known.proxy = ProxyProcess::make(hub_, config_.egress_binary, folder);
+    known.egress = known.proxy;
+  }
+  Status opened = reopen_guest(seen.sandbox->id,
+                               guest_folder(config_.state_dir, sandbox) + kGuestSocket, known);
   if (opened && seen.sidecar) {
     known.ids.sidecar = seen.sidecar->id;
     known.ids.wall = seen.wall->id;
-    opened = open(*seen.sidecar, egress_folder(config_.state_dir, sandbox) + kEgressSocket,
-                  known.egress);
+    const auto state = inspect_state(engine_, seen.sidecar->id);
+    auto link = hub_.open(folder + kEgressSocket);
+    if (state && link) {
+      known.egress = std::move(*link);
+      known.egress->expect_pid(state->pid);
+    } else {
+      opened = state ? link.error() : state.error();
+    }
   }
   if (opened) {
     known_.with([&](auto& all) { all.insert_or_assign(sandbox, std::move(known)); });
@@ -237,6 +259,10 @@ void Fleet::meet_again(const Known& known) {
   for (const auto& [link, container] : {std::pair{&known.guest, &known.ids.sandbox},
                                         std::pair{&known.egress, &known.ids.sidecar}}) {
     if (!*link || (*link)->ready()) {
+      continue;
+    }
+    if (container->empty()) {
+      (*link)->wait_ready(kMeetWait, std::stop_token{});
       continue;
     }
     if (const auto state = inspect_state(engine_, *container); state && state->running) {

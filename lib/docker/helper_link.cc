@@ -72,11 +72,13 @@ void LinkHub::run(const std::function<void()>& work) {
   done.get_future().wait();
 }
 
-Result<std::shared_ptr<HelperLink>> LinkHub::open(const std::string& socket_path) {
+Result<std::shared_ptr<HelperLink>> LinkHub::open(const std::string& socket_path,
+                                                  std::function<bool(io::Fd)> take_listener) {
   auto state = std::make_shared<LinkState>();
   std::optional<Result<std::shared_ptr<io::GuestLink>>> made;
   run([&] {
-    made = io::GuestLink::listen(loop_, socket_path, [state] { return state->pid.load(); });
+    made = io::GuestLink::listen(
+        loop_, socket_path, [state] { return state->pid.load(); }, std::move(take_listener));
     if (*made) {
       (**made)->on_change([state](bool up) {
         {

@@ -24,7 +24,8 @@ class HelperLink {
  public:
   virtual ~HelperLink() = default;
 
-  /// The container's first process; before it is known every dial is refused.
+  /// The container's first process; before it is known every dial is refused. Means nothing to a
+  /// helper that is a process of ours.
   virtual void expect_pid(pid_t pid) = 0;
   virtual bool ready() const = 0;
   /// Waits until the helper is connected; false after `limit` or when stopped.
@@ -44,7 +45,10 @@ class LinkHub {
   LinkHub(const LinkHub&) = delete;
   LinkHub& operator=(const LinkHub&) = delete;
 
-  Result<std::shared_ptr<HelperLink>> open(const std::string& socket_path);
+  /// With `take_listener` (called on the hub's thread) the helper passes a listening socket first.
+  Result<std::shared_ptr<HelperLink>> open(const std::string& socket_path,
+                                           std::function<bool(io::Fd)> take_listener = {});
+  io::EventLoop& loop() { return loop_; }
   /// Runs `work` on the hub's thread and waits for its end.
   void run(const std::function<void()>& work);
 

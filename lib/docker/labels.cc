@@ -22,6 +22,19 @@ std::optional<Role> role_from(std::string_view name) {
   return std::nullopt;
 }
 
+/// A walled object without the label is from before there were two structures.
+std::optional<Structure> structure_from(std::string_view name, bool walled) {
+  if (name.empty()) {
+    return walled ? Structure::kInternalNet : Structure::kNone;
+  }
+  for (const Structure structure : {Structure::kInternalNet, Structure::kIsolatedNs}) {
+    if (walled && name == name_of(structure)) {
+      return structure;
+    }
+  }
+  return std::nullopt;
+}
+
 bool is_owned(const json::Value* labels, const Owner& owner) {
   return labels != nullptr && labels->text(label::kController) == owner.controller.str() &&
          labels->text(label::kWorker) == owner.worker.str();
@@ -54,7 +67,20 @@ const char* name_of(Role role) {
   return "unknown";
 }
 
-json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role) {
+const char* name_of(Structure structure) {
+  switch (structure) {
+    case Structure::kNone:
+      return "";
+    case Structure::kInternalNet:
+      return "internal-net";
+    case Structure::kIsolatedNs:
+      return "isolated-ns";
+  }
+  return "";
+}
+
+json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role,
+                       Structure structure) {
   return json::Object{
       {label::kController, owner.controller.str()},
       {label::kWorker, owner.worker.str()},
@@ -64,6 +90,7 @@ json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role)
       {label::kExpiresAt, to_rfc3339(order.expires_at)},
       {label::kPolicyHash, order.policy_hash},
       {label::kRole, name_of(role)},
+      {label::kStructure, name_of(structure)},
   };
 }
 
@@ -85,12 +112,15 @@ std::optional<ObjectLabels> read_labels(const json::Value* labels, const Owner& 
   const auto generation =
       parse_decimal(labels->text(label::kGeneration), std::numeric_limits<std::int64_t>::max());
   const auto expires = parse_rfc3339(labels->text(label::kExpiresAt));
-  if (!role || !sandbox || !tenant || !generation || !expires) {
+  std::string policy_hash = labels->text(label::kPolicyHash);
+  const auto structure = structure_from(labels->text(label::kStructure), !policy_hash.empty());
+  if (!role || !sandbox || !tenant || !generation || !expires || !structure) {
     return std::nullopt;
   }
-  return ObjectLabels{*role,    *sandbox,
-                      *tenant,  static_cast<std::int64_t>(*generation),
-                      *expires, labels->text(label::kPolicyHash)};
+  return ObjectLabels{*role,     *sandbox,
+                      *tenant,   static_cast<std::int64_t>(*generation),
+                      *expires,  std::move(policy_hash),
+                      *structure};
 }
 
 bool has_role(const json::Value* labels, const Owner& owner, Role role) {

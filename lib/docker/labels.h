@@ -29,6 +29,15 @@ enum class Role : std::uint8_t {
 
 const char* name_of(Role role);
 
+/// How a sandbox is walled: the label `dev.sandboxkit.structure`.
+enum class Structure : std::uint8_t {
+  kNone,  ///< Unwalled.
+  kInternalNet,
+  kIsolatedNs,
+};
+
+const char* name_of(Structure structure);  ///< Empty for kNone.
+
 namespace label {
 inline constexpr const char* kController = "dev.sandboxkit.controller";
 inline constexpr const char* kWorker = "dev.sandboxkit.worker";
@@ -38,10 +47,12 @@ inline constexpr const char* kGeneration = "dev.sandboxkit.generation";
 inline constexpr const char* kExpiresAt = "dev.sandboxkit.expires-at";
 inline constexpr const char* kPolicyHash = "dev.sandboxkit.policy-hash";
 inline constexpr const char* kRole = "dev.sandboxkit.role";
+inline constexpr const char* kStructure = "dev.sandboxkit.structure";
 }  // namespace label
 
 /// The labels of one object of a sandbox.
-json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role);
+json::Value labels_for(const Owner& owner, const SandboxOrder& order, Role role,
+                       Structure structure);
 /// The labels of a network that a worker's sandboxes share.
 json::Value labels_for_shared(const Owner& owner, Role role);
 
@@ -53,6 +64,7 @@ struct ObjectLabels {
   std::int64_t generation = 0;
   WallTime expires_at{};
   std::string policy_hash{};
+  Structure structure = Structure::kNone;
 };
 
 /// Reads `Labels`; nullopt when the object is not ours, is no sandbox's, or says nonsense.

@@ -13,6 +13,7 @@ constexpr std::size_t kMaxDenied = 1000;
 constexpr std::size_t kMaxDeniedBytes = 4 << 20;
 constexpr std::size_t kMaxLogBytes = 400;
 constexpr std::size_t kLogHeadBytes = 8;
+constexpr const char* kNoNetwork = "none";
 
 const json::Array& list_of(const json::Value& value) {
   static const json::Array kEmpty;
@@ -45,6 +46,24 @@ std::vector<std::string> network_ids(const json::Value& container) {
   return ids;
 }
 
+std::vector<std::string> network_names(const json::Value& container) {
+  std::vector<std::string> names;
+  const json::Value* settings = container.find("NetworkSettings");
+  const json::Value* networks = settings != nullptr ? settings->find("Networks") : nullptr;
+  const json::Object* members = networks != nullptr ? networks->as_object() : nullptr;
+  if (members != nullptr) {
+    for (const auto& [name, endpoint] : *members) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string network_mode(const json::Value& container) {
+  const json::Value* host = container.find("HostConfig");
+  return host != nullptr ? host->text("NetworkMode") : std::string();
+}
+
 template <typename T>
 void put(std::optional<T>& place, T value, bool& doubled) {
   doubled = doubled || place.has_value();
@@ -67,6 +86,21 @@ std::string sidecar_problem(const SeenSandbox& seen, const std::string& egress_n
   return {};
 }
 
+/// Of a sandbox that may have no interface but loopback.
+std::string isolated_problem(const SeenSandbox& seen) {
+  const SeenContainer& sandbox = *seen.sandbox;
+  if (seen.wall || seen.sidecar) {
+    return "it has a network or a sidecar beside it";
+  }
+  if (sandbox.network_mode != kNoNetwork) {
+    return "it is in another network namespace than its own";
+  }
+  // The engine shows the mode that it was created with, and what it was connected to since.
+  const bool alone = sandbox.network_names.empty() ||
+                     sandbox.network_names == std::vector<std::string>{kNoNetwork};
+  return alone ? "" : "it is on a network";
+}
+
 }  // namespace
 
 const ObjectLabels& SeenSandbox::labels() const {
@@ -85,7 +119,9 @@ std::map<SandboxId, SeenSandbox> read_sandboxes(const json::Value& containers,
       continue;
     }
     SeenSandbox& seen = found[labels->sandbox];
-    SeenContainer container{entry.text("Id"), *labels, entry.text("State"), network_ids(entry)};
+    SeenContainer container{entry.text("Id"),    *labels,
+                            entry.text("State"), network_ids(entry),
+                            network_mode(entry), network_names(entry)};
     put(labels->role == Role::kSandbox ? seen.sandbox : seen.sidecar, std::move(container),
         seen.doubled);
   }
@@ -128,6 +164,10 @@ std::string isolation_problem(const SeenSandbox& seen, const std::string& shared
   if (sandbox.labels.policy_hash.empty()) {
     const bool alone = sandbox.networks == std::vector<std::string>{shared};
     return alone && !seen.wall && !seen.sidecar ? "" : "it is on another network than it should be";
+  }
+  if (sandbox.labels.structure == Structure::kIsolatedNs) {
+    const std::string problem = isolated_problem(seen);
+    return problem.empty() ? "" : "no wall: " + problem;
   }
   if (!seen.wall || !seen.sidecar) {
     return !seen.wall ? "no wall: its network is gone" : "no wall: its egress proxy is gone";

@@ -24,6 +24,10 @@ struct SeenContainer {
   ObjectLabels labels;
   std::string state;  ///< The engine's word: `running`, `exited`, `created`, ...
   std::vector<std::string> networks{};
+  /// As it was created: `none`, `container:<id>`, or a network's id.
+  std::string network_mode{};
+  /// The names of its networks.
+  std::vector<std::string> network_names{};
   bool running() const { return state == "running"; }
 };
 

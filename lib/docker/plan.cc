@@ -44,6 +44,18 @@ json::Value environment(const SandboxSpec& spec, const std::string& proxy) {
   return list;
 }
 
+std::string proxy_url(const std::string& address) {
+  return "http://" + address + ":" + std::to_string(kProxyPort);
+}
+
+/// Names are the proxy's work. The engine would write the host's resolvers and search domains into
+/// a container without a network; nobody listens on this one, so a lookup fails at once.
+void add_dead_resolver(json::Object& host) {
+  host.emplace_back("Dns", json::Array{kLoopback});
+  host.emplace_back("DnsSearch", json::Array{"."});
+  host.emplace_back("DnsOptions", json::Array{"timeout:1", "attempts:1"});
+}
+
 /// Capabilities, user and limits by the profile. `sudo` keeps what setuid programs and package
 /// managers need, and nothing that reaches the network's lower layers or the kernel.
 json::Object sandbox_host_config(const SandboxSpec& spec) {
@@ -71,31 +83,40 @@ json::Object sandbox_host_config(const SandboxSpec& spec) {
   return host;
 }
 
-json::Value sandbox_body(const PlanInput& input, const std::string& sidecar_address) {
+/// A sandbox that is on a network, with the address of its sidecar (empty: unwalled), or isolated.
+json::Value sandbox_body(const PlanInput& input, Structure structure,
+                         const std::string& sidecar_address) {
   const DockerDriverConfig& config = input.config;
   const SandboxOrder& order = input.order;
+  const bool isolated = structure == Structure::kIsolatedNs;
   json::Object host = sandbox_host_config(order.spec);
   host.emplace_back(
       "Mounts",
       json::Array{read_only_mount(config.guest_binary, kGuestInSandbox),
                   read_only_mount(guest_folder(config.state_dir, order.sandbox), kGuestFolder)});
+  json::Array entrypoint{kGuestInSandbox};
   std::string proxy;
-  if (!sidecar_address.empty()) {
+  if (isolated) {
+    add_dead_resolver(host);
+    entrypoint.emplace_back("--proxy-listener");
+    entrypoint.emplace_back(std::string(kLoopback) + ":" + std::to_string(kProxyPort));
+    proxy = proxy_url(kLoopback);
+  } else if (structure == Structure::kInternalNet) {
     // Without it the engine's own resolver would carry names out through the host.
     host.emplace_back("Dns", json::Array{sidecar_address});
-    proxy = "http://" + sidecar_address + ":" + std::to_string(kProxyPort);
+    proxy = proxy_url(sidecar_address);
   }
   const bool hardened = order.spec.profile == HardeningProfile::kHardened;
   return json::Object{
       {"Image", order.spec.image},
-      {"Hostname", order.sandbox.str()},
+      {"Hostname", isolated ? std::string(kIsolatedHostname) : order.sandbox.str()},
       {"User", hardened ? "1000:1000" : "0:0"},
-      {"Entrypoint", json::Array{kGuestInSandbox}},
+      {"Entrypoint", std::move(entrypoint)},
       {"Cmd", json::Array{}},
       {"Env", environment(order.spec, proxy)},
       // Not the image's: the engine would run its command inside, again and again.
       {"Healthcheck", json::Object{{"Test", json::Array{"NONE"}}}},
-      {"Labels", labels_for(owner_of(config), order, Role::kSandbox)},
+      {"Labels", labels_for(owner_of(config), order, Role::kSandbox, structure)},
       {"HostConfig", std::move(host)},
   };
 }
@@ -129,9 +150,32 @@ json::Value sidecar_body(const PlanInput& input, const WallInput& wall) {
       {"User", "65534:65534"},
       {"Entrypoint", json::Array{kEgressInImage}},
       {"Cmd", json::Array{}},
-      {"Labels", labels_for(owner_of(config), order, Role::kEgress)},
+      {"Labels", labels_for(owner_of(config), order, Role::kEgress, Structure::kInternalNet)},
       {"HostConfig", std::move(host)},
   };
+}
+
+/// What a proxy is to allow, wherever it runs.
+void add_policy(json::Object& file, const PlanInput& input) {
+  const EgressPolicy deny = EgressPolicy::deny_all();
+  const EgressPolicy* policy = input.order.spec.egress.policy();
+  const EgressPolicy& rules = policy != nullptr ? *policy : deny;
+  const auto strings = [](const std::vector<std::string>& list) {
+    return json::Array(list.begin(), list.end());
+  };
+  json::Object hosts;
+  for (const std::string& entry : input.config.egress_hosts) {
+    const std::size_t equals = entry.find('=');
+    hosts.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  file.emplace_back("allowed_domains", strings(rules.allowed_domains()));
+  file.emplace_back("allowed_networks", strings(rules.allowed_networks()));
+  file.emplace_back("dns_servers", strings(input.config.dns_servers));
+  file.emplace_back("hosts", std::move(hosts));
+  file.emplace_back("policy_hash", input.order.policy_hash);
+  if (rules.strict_tls()) {
+    file.emplace_back("strict_tls", true);
+  }
 }
 
 json::Value ipam_of(const Subnet& subnet) {
@@ -170,6 +214,22 @@ json::Value with_network(const CreateContainer& step, const std::string& network
   return body;
 }
 
+json::Value placed(const CreateContainer& step, const Ids& ids) {
+  switch (step.place) {
+    case Place::kWall:
+      return with_network(step, ids.wall);
+    case Place::kShared:
+      return with_network(step, ids.shared_network);
+    case Place::kNowhere:
+      break;
+  }
+  json::Object body = *step.body.as_object();
+  json::Object host = *step.body.find("HostConfig")->as_object();
+  set_member(host, "NetworkMode", "none");
+  set_member(body, "HostConfig", std::move(host));
+  return body;
+}
+
 EngineCall post(std::string target, const json::Value& body) {
   return EngineCall{.method = "POST", .target = std::move(target), .body = json::dump(body)};
 }
@@ -201,11 +261,32 @@ Plan plan_walled(const PlanInput& input, const WallInput& wall) {
                       Place::kShared},
       JoinWall{Part::kSidecar, sidecar_address},
       StartContainer{Part::kSidecar},
-      CreateContainer{Part::kSandbox, sandbox_name(sandbox), sandbox_body(input, sidecar_address),
-                      Place::kWall, wall.subnet.host(kSandboxHost)},
+      CreateContainer{Part::kSandbox, sandbox_name(sandbox),
+                      sandbox_body(input, Structure::kInternalNet, sidecar_address), Place::kWall,
+                      wall.subnet.host(kSandboxHost)},
       AwaitHelper{Part::kSidecar},
       StartContainer{Part::kSandbox},
       AwaitHelper{Part::kSandbox},
+  };
+}
+
+Plan plan_isolated(const PlanInput& input, const IsolatedInput& isolated) {
+  const SandboxId& sandbox = input.order.sandbox;
+  const std::string& state_dir = input.config.state_dir;
+  const std::string egress = egress_folder(state_dir, sandbox);
+  const std::string guest = guest_folder(state_dir, sandbox);
+  return {
+      MakeFolder{sandbox_folder(state_dir, sandbox)},
+      MakeFolder{egress},
+      WriteFile{egress + kPolicyFile, isolated_policy_json(input, isolated)},
+      MakeFolder{guest},
+      KeepProxy{input.config.egress_binary, egress},
+      OpenLink{Part::kSandbox, guest + kGuestSocket, true},
+      CreateContainer{Part::kSandbox, sandbox_name(sandbox),
+                      sandbox_body(input, Structure::kIsolatedNs, ""), Place::kNowhere},
+      StartContainer{Part::kSandbox},
+      AwaitHelper{Part::kSandbox},
+      AwaitProxy{},
   };
 }
 
@@ -217,8 +298,8 @@ Plan plan_unwalled(const PlanInput& input) {
       MakeFolder{sandbox_folder(state_dir, sandbox)},
       MakeFolder{guest},
       OpenLink{Part::kSandbox, guest + kGuestSocket},
-      CreateContainer{Part::kSandbox, sandbox_name(sandbox), sandbox_body(input, ""),
-                      Place::kShared},
+      CreateContainer{Part::kSandbox, sandbox_name(sandbox),
+                      sandbox_body(input, Structure::kNone, ""), Place::kShared},
       StartContainer{Part::kSandbox},
       AwaitHelper{Part::kSandbox},
   };
@@ -231,12 +312,12 @@ std::optional<EngineCall> request_of(const Step& step, const Ids& ids) {
           [](const MakeFolder&) -> MaybeCall { return std::nullopt; },
           [](const WriteFile&) -> MaybeCall { return std::nullopt; },
           [](const OpenLink&) -> MaybeCall { return std::nullopt; },
+          [](const KeepProxy&) -> MaybeCall { return std::nullopt; },
           [](const AwaitHelper&) -> MaybeCall { return std::nullopt; },
+          [](const AwaitProxy&) -> MaybeCall { return std::nullopt; },
           [](const CreateNetwork& s) -> MaybeCall { return post("/networks/create", s.body); },
           [&](const CreateContainer& s) -> MaybeCall {
-            const std::string& network = s.place == Place::kWall ? ids.wall : ids.shared_network;
-            return post("/containers/create?name=" + escape_query(s.name),
-                        with_network(s, network));
+            return post("/containers/create?name=" + escape_query(s.name), placed(s, ids));
           },
           [&](const JoinWall& s) -> MaybeCall {
             return post("/networks/" + ids.wall + "/connect",
@@ -273,36 +354,27 @@ json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subne
       {"IPAM", ipam_of(subnet)},
       // The bridge gets no address: otherwise services of the host would answer on the gateway's.
       {"Options", json::Object{{"com.docker.network.bridge.inhibit_ipv4", "true"}}},
-      {"Labels", labels_for(owner, order, Role::kNetwork)},
+      {"Labels", labels_for(owner, order, Role::kNetwork, Structure::kInternalNet)},
   };
 }
 
 std::string policy_json(const PlanInput& input, const Subnet& subnet) {
-  const EgressPolicy deny = EgressPolicy::deny_all();
-  const EgressPolicy* policy = input.order.spec.egress.policy();
-  const EgressPolicy& rules = policy != nullptr ? *policy : deny;
-  const auto strings = [](const std::vector<std::string>& list) {
-    return json::Array(list.begin(), list.end());
-  };
-  json::Object hosts;
-  for (const std::string& entry : input.config.egress_hosts) {
-    const std::size_t equals = entry.find('=');
-    hosts.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
-  }
   const std::string address = subnet.host(kSidecarHost);
-  json::Object out{
-      {"listen", address + ":" + std::to_string(kProxyPort)},
-      {"dns_listen", address + ":" + std::to_string(kDnsPort)},
-      {"allowed_domains", strings(rules.allowed_domains())},
-      {"allowed_networks", strings(rules.allowed_networks())},
-      {"dns_servers", strings(input.config.dns_servers)},
-      {"hosts", std::move(hosts)},
-      {"policy_hash", input.order.policy_hash},
-  };
-  if (rules.strict_tls()) {
-    out.emplace_back("strict_tls", true);
+  json::Object file{{"listen", address + ":" + std::to_string(kProxyPort)},
+                    {"dns_listen", address + ":" + std::to_string(kDnsPort)}};
+  add_policy(file, input);
+  return json::dump(file);
+}
+
+std::string isolated_policy_json(const PlanInput& input, const IsolatedInput& isolated) {
+  json::Object file{{"listen", std::string(kLoopback) + ":" + std::to_string(kProxyPort)}};
+  add_policy(file, input);
+  json::Array refused;
+  for (const Subnet& subnet : isolated.refused) {
+    refused.emplace_back(subnet.to_string());
   }
-  return json::dump(out);
+  file.emplace_back("refused_networks", std::move(refused));
+  return json::dump(file);
 }
 
 std::string sandbox_folder(const std::string& state_dir, const SandboxId& sandbox) {

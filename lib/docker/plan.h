@@ -22,6 +22,11 @@ inline constexpr const char* kEgressInImage = "/sandboxkit-egress";
 inline constexpr const char* kEgressFolder = "/run/sandboxkit-egress";
 inline constexpr int kProxyPort = 3128;
 inline constexpr int kDnsPort = 53;
+/// Where a sandbox without an interface finds its proxy.
+inline constexpr const char* kLoopback = "127.0.0.1";
+/// The name of every sandbox in itself in that structure: one that joins the namespaces of a holder
+/// has the holder's.
+inline constexpr const char* kIsolatedHostname = "sandbox";
 
 // Bounds of one sandbox and of one sidecar.
 inline constexpr std::int64_t kSandboxPids = 1024;
@@ -33,7 +38,8 @@ inline constexpr int kSidecarRestarts = 100;
 enum class Part : std::uint8_t { kSandbox, kSidecar };
 
 /// Where a container is born: the wall of this one sandbox, or the worker's shared network.
-enum class Place : std::uint8_t { kWall, kShared };
+/// kNowhere: no network at all.
+enum class Place : std::uint8_t { kWall, kShared, kNowhere };
 
 // The steps of a create, in the order in which they happen.
 
@@ -45,11 +51,21 @@ struct WriteFile {
   std::string path;
   std::string text;
 };
-/// Listens for the helper of that container.
+/// Listens for the helper of that container. With `takes_listener` the guest has to pass the socket
+/// that its proxy listens on in the sandbox, which starts the proxy of `KeepProxy`.
 struct OpenLink {
   Part part;
   std::string socket_path;
+  bool takes_listener = false;
 };
+/// Readies the proxy process of this one sandbox on this host, which starts when it is given its
+/// listening socket.
+struct KeepProxy {
+  std::string program;
+  std::string folder;
+};
+/// Waits until that process serves.
+struct AwaitProxy {};
 struct CreateNetwork {
   json::Value body;
 };
@@ -74,8 +90,8 @@ struct AwaitHelper {
   Part part;
 };
 
-using Step = std::variant<MakeFolder, WriteFile, OpenLink, CreateNetwork, CreateContainer, JoinWall,
-                          StartContainer, AwaitHelper>;
+using Step = std::variant<MakeFolder, WriteFile, OpenLink, KeepProxy, CreateNetwork,
+                          CreateContainer, JoinWall, StartContainer, AwaitHelper, AwaitProxy>;
 using Plan = std::vector<Step>;
 
 /// Engine ids that earlier steps brought.
@@ -107,6 +123,17 @@ struct WallInput {
 /// here, so a create body cannot undo a wall, whatever it holds.
 /// Pure.
 Plan plan_walled(const PlanInput& input, const WallInput& wall);
+/// What a sandbox without an interface needs besides its order.
+struct IsolatedInput {
+  /// The subnets of the engine's networks: its proxy stands on the host beside all of their
+  /// containers, so no policy may lift them.
+  std::vector<Subnet> refused{};
+};
+
+/// The steps that make a walled sandbox whose only interface is loopback. The promises that tests
+/// read from them: it is created without a network, no step gives it one, and the create is over
+/// only when its proxy serves on the socket that the guest passed out. Pure.
+Plan plan_isolated(const PlanInput& input, const IsolatedInput& isolated);
 /// The steps that make an unwalled sandbox on the worker's open network.
 Plan plan_unwalled(const PlanInput& input);
 
@@ -119,6 +146,8 @@ json::Value shared_network_body(const Owner& owner, Role role, const Subnet& sub
 json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subnet& subnet);
 /// The sidecar's configuration file.
 std::string policy_json(const PlanInput& input, const Subnet& subnet);
+/// The configuration file of a proxy process on this host.
+std::string isolated_policy_json(const PlanInput& input, const IsolatedInput& isolated);
 
 /// Folders of the host: `<state_dir>/sandboxes/<id>` and what is mounted from it.
 std::string sandbox_folder(const std::string& state_dir, const SandboxId& sandbox);

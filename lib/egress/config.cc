@@ -20,6 +20,7 @@ constexpr std::size_t kMaxDnsServers = 8;
 constexpr std::size_t kMaxHosts = 256;
 constexpr std::size_t kMaxLent = 16;
 constexpr std::size_t kMaxLentBytes = 260;
+constexpr std::size_t kMaxRefusedNetworks = 1024;
 constexpr std::size_t kMaxHashBytes = 128;
 constexpr std::uint64_t kMaxPort = 65535;
 
@@ -38,6 +39,20 @@ std::optional<ListenAddress> parse_listen(std::string_view text) {
     return std::nullopt;
   }
   return ListenAddress{address->to_string(), static_cast<std::uint16_t>(*port)};
+}
+
+/// `10.231.0.0/16`, without bits after the prefix.
+std::optional<policy::AddressBlock> parse_block(std::string_view text) {
+  const auto slash = text.find('/');
+  const auto base = IpAddress::parse(text.substr(0, slash));
+  if (!base || slash == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto bits = parse_decimal(text.substr(slash + 1), policy::address_bits(*base));
+  if (!bits || policy::masked(*base, static_cast<unsigned>(*bits)) != *base) {
+    return std::nullopt;
+  }
+  return policy::AddressBlock{*base, static_cast<std::uint8_t>(*bits)};
 }
 
 bool is_dns_server(std::string_view text) {
@@ -92,6 +107,8 @@ Result<Config> parse_config(std::string_view json) {
   const auto servers = reader.optional_strings("dns_servers", kMaxDnsServers, kMaxAddressBytes);
   const auto lent = reader.optional_strings("lent", kMaxLent, kMaxLentBytes);
   const bool strict_tls = reader.optional_bool("strict_tls").value_or(false);
+  const auto refused =
+      reader.optional_strings("refused_networks", kMaxRefusedNetworks, kMaxAddressBytes);
   auto hosts = read_hosts(reader);
   auto hash = reader.required_string("policy_hash", kMaxHashBytes);
   if (auto status = reader.finish(); !status) {
@@ -122,6 +139,14 @@ Result<Config> parse_config(std::string_view json) {
       return fail("lent", quoted(destination) + " is no `host:port`");
     }
   }
+  std::vector<policy::AddressBlock> blocks;
+  for (const std::string& text : refused.value_or(std::vector<std::string>{})) {
+    const auto block = parse_block(text);
+    if (!block) {
+      return fail("refused_networks", quoted(text) + " is no network, such as `10.231.0.0/16`");
+    }
+    blocks.push_back(*block);
+  }
   auto policy = EgressPolicy::create(*domains, networks.value_or(std::vector<std::string>{}));
   if (!policy) {
     return policy.error();
@@ -132,7 +157,8 @@ Result<Config> parse_config(std::string_view json) {
                 .dns_servers = servers.value_or(std::vector<std::string>{}),
                 .hosts = std::move(hosts),
                 .lent = lent.value_or(std::vector<std::string>{}),
-                .policy_hash = std::move(hash)};
+                .policy_hash = std::move(hash),
+                .refused_networks = std::move(blocks)};
 }
 
 Result<Config> load_config(const std::string& path) {

@@ -2,6 +2,8 @@
 
 #include "sandboxkit/egress.h"
 
+#include "policy/egress_address.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -30,6 +32,9 @@ struct Config {
   /// `host:port` where secrets are lent: names only, the secrets come over the host's connection.
   std::vector<std::string> lent{};
   std::string policy_hash;
+  /// Networks of the worker's own containers. A proxy on the worker's host stands beside all of
+  /// them, so no policy may lift these.
+  std::vector<policy::AddressBlock> refused_networks{};
 };
 
 /// Strict JSON; `listen`, `allowed_domains` and `policy_hash` must be there: a list that got lost

@@ -15,7 +15,8 @@ class ProxyImpl final : public Proxy {
  public:
   ProxyImpl(const Config& config, ProxyParts parts, std::unique_ptr<Resolver> resolver)
       : resolver_(std::move(resolver)),
-        log_(parts.loop, parts.log_fd),
+        log_(parts.loop, parts.log_fd, parts.spare_log_fd),
+        inherited_(std::move(parts.listener)),
         engine_{.loop = parts.loop,
                 .policy = config.policy,
                 .hosts = config.hosts,
@@ -38,7 +39,8 @@ class ProxyImpl final : public Proxy {
   }
 
   Status listen(const Config& config) {
-    auto listener = io::listen_tcp(config.listen.address, config.listen.port);
+    auto listener = inherited_ ? Result<io::Fd>(std::move(inherited_))
+                               : io::listen_tcp(config.listen.address, config.listen.port);
     if (!listener) {
       return std::move(listener).error();
     }
@@ -133,6 +135,7 @@ class ProxyImpl final : public Proxy {
 
   std::unique_ptr<Resolver> resolver_;
   LineLog log_;
+  io::Fd inherited_;
   Engine engine_;
   std::shared_ptr<io::Acceptor> acceptor_;
   std::unique_ptr<DnsRefuser> dns_;

@@ -2,6 +2,7 @@
 
 #include "egress/config.h"
 #include "egress/engine.h"
+#include "io/fd.h"
 #include "json/value.h"
 
 #include <cstdint>
@@ -19,6 +20,10 @@ struct ProxyParts {
   /// Whether an address is this machine's own (LocalAddresses in the sidecar).
   std::function<bool(const IpAddress&)> is_local;
   Limits limits{};
+  /// A socket that listens already is used in place of `Config::listen`.
+  io::Fd listener{};
+  /// A second file for the log, which the two then take turns in (LineLog); -1: none.
+  int spare_log_fd = -1;
 };
 
 /// The HTTP/1.1 proxy of one sandbox: CONNECT and absolute URIs, each request judged by the policy

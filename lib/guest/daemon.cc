@@ -1,10 +1,13 @@
 #include "guest/daemon.h"
 
+#include "base/text.h"
 #include "guest/guest.h"
 #include "guest/reaper.h"
 #include "io/guest_link.h"
+#include "io/socket.h"
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -18,6 +21,7 @@ namespace sandboxkit::guest {
 namespace {
 
 constexpr mode_t kUmask = 022;
+constexpr std::uint64_t kMaxPort = 65'535;
 
 /// Descriptors 0 to 2 must be somebody's, or a pipe of ours would take their place.
 void open_standard_descriptors() {
@@ -53,6 +57,17 @@ io::Fd stop_signals() {
   return io::Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
+Result<io::Fd> open_listener(std::string_view text) {
+  const auto colon = text.rfind(':');
+  const auto port = colon != std::string_view::npos
+                        ? parse_decimal(text.substr(colon + 1), kMaxPort)
+                        : std::nullopt;
+  if (!port) {
+    return Error{ErrorCode::kInvalidArgument, quoted(text) + " is no `address:port`"};
+  }
+  return io::listen_tcp(std::string(text.substr(0, colon)), static_cast<std::uint16_t>(*port));
+}
+
 }  // namespace
 
 int run_daemon(const DaemonOptions& options) {
@@ -60,6 +75,15 @@ int run_daemon(const DaemonOptions& options) {
   harden();
   prepare_signals();
   const io::Fd signals = stop_signals();
+  io::Fd listener;
+  if (!options.proxy_listener.empty()) {
+    auto opened = open_listener(options.proxy_listener);
+    if (!opened) {
+      std::fprintf(stderr, "sandboxkit-guest: %s\n", opened.error().message.c_str());
+      return EXIT_FAILURE;
+    }
+    listener = std::move(*opened);
+  }
 
   io::EventLoop loop;
   Guest guest(loop, {.container_env = environment()});
@@ -71,9 +95,9 @@ int run_daemon(const DaemonOptions& options) {
   if (options.serve_fd >= 0) {
     guest.serve(io::Fd(options.serve_fd), [&] { guest.stop([&loop] { loop.stop(); }); });
   } else {
-    dialer = io::GuestDialer::start(loop, options.socket_path, [&guest](io::Fd connection) {
-      guest.serve(std::move(connection));
-    });
+    dialer = io::GuestDialer::start(
+        loop, options.socket_path,
+        [&guest](io::Fd connection) { guest.serve(std::move(connection)); }, listener.get());
   }
   loop.run();
   if (dialer) {

@@ -7,6 +7,10 @@ namespace sandboxkit::guest {
 struct DaemonOptions {
   /// The worker's socket, which the guest dials.
   std::string socket_path = "/run/sandboxkit/guest.sock";
+  /// `address:port`: opens this listening socket in the sandbox before anything else runs there and
+  /// passes it to the worker, whose proxy accepts on it: the only way out of a sandbox that has no
+  /// interface but loopback. The guest itself never accepts. Empty: none.
+  std::string proxy_listener{};
   /// Serves this one connected descriptor in place of the socket, and ends with it; -1: not.
   int serve_fd = -1;
 };

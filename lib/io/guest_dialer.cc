@@ -1,7 +1,7 @@
+#include "io/descriptor_message.h"
 #include "io/guest_link.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,45 +16,6 @@ namespace {
 constexpr EventLoop::Duration kFirstWait{50};
 constexpr EventLoop::Duration kLongestWait{1000};
 constexpr int kMessagesAtOnce = 32;
-/// More than one, so that a message with two descriptors is seen and not silently cut.
-constexpr std::size_t kDescriptorsTaken = 4;
-
-/// One message of the host. `got` is what recvmsg returned.
-struct Message {
-  ssize_t got = -1;
-  char byte = 0;
-  std::array<Fd, kDescriptorsTaken> descriptors{};
-  std::size_t count = 0;
-  bool truncated = false;
-};
-
-Message receive(int control) {
-  Message out;
-  iovec piece{&out.byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kDescriptorsTaken)> space{};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  out.got = ::recvmsg(control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (out.got < 0) {
-    return out;
-  }
-  out.truncated = (message.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* h = CMSG_FIRSTHDR(&message); h != nullptr; h = CMSG_NXTHDR(&message, h)) {
-    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t here = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < here && out.count < out.descriptors.size(); ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(h) + i * sizeof(int), sizeof descriptor);
-      out.descriptors[out.count++] = Fd(descriptor);
-    }
-  }
-  return out;
-}
 
 /// Connects without waiting: a full backlog is a reason to come again, not to block the loop.
 Fd dial(const std::string& path) {
@@ -74,24 +35,30 @@ Fd dial(const std::string& path) {
 
 class Dialer final : public GuestDialer, public std::enable_shared_from_this<Dialer> {
  public:
-  Dialer(EventLoop& loop, std::string path, std::function<void(Fd)> on_connection)
-      : loop_(loop), path_(std::move(path)), on_connection_(std::move(on_connection)) {}
+  Dialer(EventLoop& loop, std::string path, std::function<void(Fd)> on_connection, int listener)
+      : loop_(loop),
+        path_(std::move(path)),
+        on_connection_(std::move(on_connection)),
+        listener_(listener) {}
   ~Dialer() override { stop(); }
 
   void try_now() {
     control_ = dial(path_);
-    const char ready = 'R';
-    if (control_ && ::send(control_.get(), &ready, 1, MSG_NOSIGNAL) != 1) {
+    if (!control_ || !announce()) {
       control_.reset();
-    }
-    if (!control_) {
       return try_later();
     }
-    loop_.add(control_.get(), EPOLLIN, [weak = weak_from_this()](std::uint32_t) {
-      if (const auto self = weak.lock()) {
-        self->read_control();
-      }
-    });
+    watch();
+  }
+
+  void stand(Fd control, std::function<void()> on_lost) {
+    control_ = std::move(control);
+    on_lost_ = std::move(on_lost);
+    if (!announce()) {
+      control_.reset();
+      return try_later();
+    }
+    watch();
   }
 
   bool connected() const override { return static_cast<bool>(control_); }
@@ -103,9 +70,25 @@ class Dialer final : public GuestDialer, public std::enable_shared_from_this<Dia
   }
 
  private:
+  bool announce() {
+    return (listener_ < 0 || send_message(control_.get(), 'L', listener_) == 0) &&
+           send_message(control_.get(), 'R', -1) == 0;
+  }
+
+  void watch() {
+    loop_.add(control_.get(), EPOLLIN, [weak = weak_from_this()](std::uint32_t) {
+      if (const auto self = weak.lock()) {
+        self->read_control();
+      }
+    });
+  }
+
   void try_later() {
     if (stopped_) {
       return;
+    }
+    if (on_lost_) {
+      return on_lost_();  // There is nobody to dial.
     }
     timer_ = loop_.run_after(wait_, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) {
@@ -125,13 +108,11 @@ class Dialer final : public GuestDialer, public std::enable_shared_from_this<Dia
 
   void read_control() {
     for (int i = 0; i < kMessagesAtOnce && control_; ++i) {
-      Message message = receive(control_.get());
+      DescriptorMessage message = receive_message(control_.get());
       if (message.got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
       }
-      const bool good =
-          message.got == 1 && message.byte == 'C' && message.count == 1 && !message.truncated;
-      if (!good) {
+      if (!message.is('C', 1)) {
         drop();
         return try_later();
       }
@@ -143,6 +124,8 @@ class Dialer final : public GuestDialer, public std::enable_shared_from_this<Dia
   EventLoop& loop_;
   const std::string path_;
   const std::function<void(Fd)> on_connection_;
+  const int listener_;
+  std::function<void()> on_lost_;
   Fd control_;
   EventLoop::Duration wait_ = kFirstWait;
   EventLoop::TimerId timer_ = 0;
@@ -152,9 +135,19 @@ class Dialer final : public GuestDialer, public std::enable_shared_from_this<Dia
 }  // namespace
 
 std::shared_ptr<GuestDialer> GuestDialer::start(EventLoop& loop, std::string socket_path,
-                                                std::function<void(Fd)> on_connection) {
-  auto dialer = std::make_shared<Dialer>(loop, std::move(socket_path), std::move(on_connection));
+                                                std::function<void(Fd)> on_connection,
+                                                int listener) {
+  auto dialer =
+      std::make_shared<Dialer>(loop, std::move(socket_path), std::move(on_connection), listener);
   dialer->try_now();
+  return dialer;
+}
+
+std::shared_ptr<GuestDialer> GuestDialer::adopt(EventLoop& loop, Fd control,
+                                                std::function<void(Fd)> on_connection,
+                                                std::function<void()> on_lost) {
+  auto dialer = std::make_shared<Dialer>(loop, "", std::move(on_connection), -1);
+  dialer->stand(std::move(control), std::move(on_lost));
   return dialer;
 }
 

@@ -2,12 +2,12 @@
 
 #include "base/guarded.h"
 #include "io/acceptor.h"
+#include "io/descriptor_message.h"
 #include "io/socket.h"
 
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include <sys/epoll.h>
@@ -25,33 +25,22 @@ constexpr int kBacklog = 16;
 constexpr EventLoop::Duration kReadyTimeout{10'000};
 constexpr char kReadyByte = 'R';
 constexpr char kConnectionByte = 'C';
+constexpr char kListenerByte = 'L';
+/// A good helper says two things; who says more is cut off at the third.
+constexpr int kMessagesAtOnce = 3;
 
 Error unavailable(const char* message) {
   return Error{ErrorCode::kUnavailable, message, "guest_unavailable"};
 }
 
-/// Sends the one byte with one descriptor; an errno, or 0.
-int send_descriptor(int control, int descriptor) {
-  char byte = kConnectionByte;
-  iovec piece{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return ::sendmsg(control, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 ? 0 : errno;
-}
-
 class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
  public:
-  Link(EventLoop& loop, std::string path, std::function<pid_t()> expected_pid)
-      : loop_(loop), path_(std::move(path)), expected_pid_(std::move(expected_pid)) {}
+  Link(EventLoop& loop, std::string path, std::function<pid_t()> expected_pid,
+       ListenerTaker take_listener)
+      : loop_(loop),
+        path_(std::move(path)),
+        expected_pid_(std::move(expected_pid)),
+        take_listener_(std::move(take_listener)) {}
   ~Link() override {
     on_change_ = nullptr;  // Who lets go of the link knows that it is down.
     close();
@@ -78,7 +67,8 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
     const Fd theirs(ends[1]);
     // The send does not wait, so it may happen under the lock that keeps the descriptor open.
     const int error_number = state_.with([&](const State& state) {
-      return state.ready ? send_descriptor(state.control.get(), theirs.get()) : ENOTCONN;
+      return state.ready ? send_message(state.control.get(), kConnectionByte, theirs.get())
+                         : ENOTCONN;
     });
     if (error_number == ENOTCONN) {
       return unavailable("the helper has not dialled");
@@ -93,13 +83,27 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
   std::uint64_t refused_dials() const override { return refused_; }
 
   void close() override {
-    if (!acceptor_) {
-      return;
+    if (acceptor_) {
+      acceptor_->close();
+      acceptor_ = nullptr;
+      ::unlink(path_.c_str());
     }
-    acceptor_->close();
-    acceptor_ = nullptr;
-    ::unlink(path_.c_str());
     drop();
+  }
+
+  void stand(Fd control) {
+    control_ = control.get();
+    state_.with([&](State& state) { state.control = std::move(control); });
+    loop_.add(control_, EPOLLIN, [weak = weak_from_this()](std::uint32_t) {
+      if (const auto self = weak.lock()) {
+        self->read_control();
+      }
+    });
+    ready_timer_ = loop_.run_after(kReadyTimeout, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->drop();
+      }
+    });
   }
 
  private:
@@ -113,19 +117,8 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
       ++refused_;
       return;
     }
-    control_ = dialler.get();
-    state_.with([&](State& state) { state.control = std::move(dialler); });
     acceptor_->pause();
-    loop_.add(control_, EPOLLIN, [weak = weak_from_this()](std::uint32_t) {
-      if (const auto self = weak.lock()) {
-        self->read_control();
-      }
-    });
-    ready_timer_ = loop_.run_after(kReadyTimeout, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) {
-        self->drop();
-      }
-    });
+    stand(std::move(dialler));
   }
 
   bool is_expected(int dialler) const {
@@ -139,17 +132,31 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
   }
 
   void read_control() {
-    std::array<char, 2> bytes{};
-    const ssize_t got = ::recv(control_, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-      return;
+    for (int i = 0; i < kMessagesAtOnce && control_ >= 0; ++i) {
+      DescriptorMessage message = receive_message(control_);
+      if (message.got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+      }
+      if (!take(message)) {
+        return drop();
+      }
     }
-    if (got != 1 || bytes[0] != kReadyByte || ready()) {
-      return drop();
+  }
+
+  /// False: the link ends.
+  bool take(DescriptorMessage& message) {
+    if (message.is(kListenerByte, 1)) {
+      const bool in_time = take_listener_ && !has_listener_ && !ready();
+      has_listener_ = true;
+      return in_time && take_listener_(std::move(message.descriptors[0]));
+    }
+    if (!message.is(kReadyByte, 0) || ready() || (take_listener_ && !has_listener_)) {
+      return false;
     }
     loop_.cancel(ready_timer_);
     state_.with([](State& state) { state.ready = true; });
     tell(true);
+    return true;
   }
 
   void drop() {
@@ -157,6 +164,7 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
       return;
     }
     loop_.cancel(ready_timer_);
+    has_listener_ = false;
     loop_.remove(std::exchange(control_, -1));
     State old = state_.with([](State& state) { return std::exchange(state, State{}); });
     if (acceptor_) {
@@ -176,7 +184,9 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
   EventLoop& loop_;
   const std::string path_;
   const std::function<pid_t()> expected_pid_;
-  std::shared_ptr<Acceptor> acceptor_;  // Null once closed.
+  const ListenerTaker take_listener_;
+  bool has_listener_ = false;           // Of the link that stands.
+  std::shared_ptr<Acceptor> acceptor_;  // Null once closed, and in an adopted link.
   int control_ = -1;                    // The loop's view of state_.control.
   Guarded<State> state_;
   EventLoop::TimerId ready_timer_ = 0;
@@ -188,14 +198,22 @@ class Link final : public GuestLink, public std::enable_shared_from_this<Link> {
 
 Result<std::shared_ptr<GuestLink>> GuestLink::listen(EventLoop& loop,
                                                      const std::string& socket_path,
-                                                     std::function<pid_t()> expected_pid) {
+                                                     std::function<pid_t()> expected_pid,
+                                                     ListenerTaker take_listener) {
   auto listener = listen_unix(socket_path, kSocketMode, kBacklog);
   if (!listener) {
     return listener.error();
   }
-  auto link = std::make_shared<Link>(loop, socket_path, std::move(expected_pid));
+  auto link =
+      std::make_shared<Link>(loop, socket_path, std::move(expected_pid), std::move(take_listener));
   link->begin(std::move(*listener));
   return std::shared_ptr<GuestLink>(std::move(link));
+}
+
+std::shared_ptr<GuestLink> GuestLink::adopt(EventLoop& loop, Fd control) {
+  auto link = std::make_shared<Link>(loop, "", nullptr, nullptr);
+  link->stand(std::move(control));
+  return link;
 }
 
 }  // namespace sandboxkit::io

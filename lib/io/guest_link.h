@@ -20,16 +20,28 @@ namespace sandboxkit::io {
 /// sandbox could replace, and a sandbox that dials or swaps the socket gains nothing.
 ///
 /// Wire: one byte per message, host to helper: 'C' with exactly one descriptor (SCM_RIGHTS).
-/// Helper to host: 'R' once, when it is ready to serve. Anything else ends the link.
+/// Helper to host: 'L' with exactly one descriptor, at most once, before 'R', and only where the
+/// host expects a listening socket from inside; 'R' once, when it is ready to serve. Anything else
+/// ends the link.
 
 /// Host side of one sandbox's helper.
 /// Thread-safety: `connect` and `ready` from any thread; the rest on the loop's thread.
 class GuestLink {
  public:
+  /// Looks at the listening socket that a helper passed and takes it; false ends the link. Called
+  /// on the loop's thread. What comes is the sandbox's: not to be trusted before it was looked at.
+  using ListenerTaker = std::function<bool(Fd)>;
+
   /// Listens at `socket_path`. Only a peer whose pid is `expected_pid()` is taken (it is asked when
   /// somebody dials; 0 means: refuse for now). While a link stands, further dials are not accepted.
+  /// With `take_listener` a helper has to pass a listening socket before it is ready, and without
+  /// it none may.
   static Result<std::shared_ptr<GuestLink>> listen(EventLoop& loop, const std::string& socket_path,
-                                                   std::function<pid_t()> expected_pid);
+                                                   std::function<pid_t()> expected_pid,
+                                                   ListenerTaker take_listener = {});
+  /// The host's end of a socket pair whose other end a process of ours was born with. Such a link
+  /// stands once and does not come again.
+  static std::shared_ptr<GuestLink> adopt(EventLoop& loop, Fd control);
   virtual ~GuestLink() = default;
 
   virtual bool ready() const = 0;
@@ -48,8 +60,16 @@ class GuestLink {
 /// hands over each connection that comes. Dials again when the link is lost.
 class GuestDialer {
  public:
+  /// `listener`, when it is a descriptor, is passed to the host each time before 'R'; it is only
+  /// borrowed.
   static std::shared_ptr<GuestDialer> start(EventLoop& loop, std::string socket_path,
-                                            std::function<void(Fd)> on_connection);
+                                            std::function<void(Fd)> on_connection,
+                                            int listener = -1);
+  /// Serves the end of a socket pair that this process was born with; `on_lost` is called when the
+  /// host's end closed or said nonsense.
+  static std::shared_ptr<GuestDialer> adopt(EventLoop& loop, Fd control,
+                                            std::function<void(Fd)> on_connection,
+                                            std::function<void()> on_lost);
   virtual ~GuestDialer() = default;
   virtual bool connected() const = 0;
   virtual void stop() = 0;

@@ -128,7 +128,8 @@ TEST_CASE("what a dead predecessor had ordered comes late, and the create builds
         "POST", "/containers/create?name=" + name,
         json::dump(json::Object{{"Image", test_image()},
                                 {"Cmd", json::Array{"true"}},
-                                {"Labels", docker::labels_for(house.owner(), order, role)}}));
+                                {"Labels", docker::labels_for(house.owner(), order, role,
+                                                              docker::Structure::kInternalNet)}}));
   };
   const std::function<void()> late[kCallCount] = {
       make_network,

@@ -122,6 +122,7 @@ House::House(Options options)
   config_.create_timeout = options.create_timeout;
   config_.call_timeout = std::chrono::minutes(2);
   config_.subnet_pool = options.subnet_pool;
+  config_.egress_structure = options.structure;
   auto engine = docker::EngineClient::connect(config_.engine_socket, config_.call_timeout);
   REQUIRE(engine);
   engine_ = std::move(*engine);

@@ -5,11 +5,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 #include <thread>
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <poll.h>
 #include <signal.h>
@@ -85,10 +90,15 @@ std::string host_address() {
 struct Walled {
   Upstream upstream;
   std::string host = host_address();
-  House house{{.real_helpers = true, .hosts = {"packages.test=" + host, "other.test=" + host}}};
+  House house;
   SandboxOrder order = house.walled({"packages.test:" + upstream.port()});
 
-  Walled() { REQUIRE(problem(house.driver().create(order, {})) == ""); }
+  explicit Walled(EgressStructure structure = EgressStructure::kInternalNet)
+      : house{{.real_helpers = true,
+               .hosts = {"packages.test=" + host, "other.test=" + host},
+               .structure = structure}} {
+    REQUIRE(problem(house.driver().create(order, {})) == "");
+  }
 
   House::Output fetch(const std::string& url) {
     return house.shell(order.sandbox, "timeout 20 wget -q -O - " + url);
@@ -105,6 +115,55 @@ struct Walled {
   }
 };
 
+constexpr EgressStructure kStructures[] = {EgressStructure::kInternalNet,
+                                           EgressStructure::kIsolatedNs};
+
+/// The line of `/proc/<pid>/status` with that name, without it.
+std::string status_line(pid_t pid, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(name + ":\t")) {
+      return line.substr(name.size() + 2);
+    }
+  }
+  return "no such line";
+}
+
+/// The proxy processes of this house on this host.
+std::vector<pid_t> proxies(const House& house) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string words(std::istreambuf_iterator<char>(file), {});
+    if (words.find("--listener-fd") != std::string::npos &&
+        words.find(house.config().state_dir + "/") != std::string::npos) {
+      found.push_back(std::stoi(entry.path().filename().string()));
+    }
+  }
+  return found;
+}
+
+/// Runs a shell command by the engine, without the guest, and returns its exit code.
+std::int64_t engine_exec(House& house, const SandboxId& sandbox, const std::string& script) {
+  const json::Value order = json::Object{{"Cmd", json::Array{"/bin/sh", "-c", script}}};
+  const auto made =
+      house.engine().call({.method = "POST",
+                           .target = "/containers/" + docker::sandbox_name(sandbox) + "/exec",
+                           .body = json::dump(order)});
+  REQUIRE_MESSAGE(made.has_value(), problem(made));
+  house.meddle("POST", "/exec/" + made->text("Id") + "/start", R"({"Detach":true})");
+  std::int64_t code = -1;
+  CHECK(becomes_true(
+      [&] {
+        const auto now = house.engine().get("/exec/" + made->text("Id") + "/json");
+        const json::Value* running = now ? now->find("Running") : nullptr;
+        code = now ? now->integer("ExitCode", -1) : -1;
+        return running != nullptr && *running == json::Value(false) && code >= 0;
+      },
+      kSoon));
+  return code;
+}
+
 bool have_helpers() {
   if (programs().guest.empty() || programs().egress.empty()) {
     MESSAGE("the helpers are not built: not run");
@@ -120,29 +179,167 @@ TEST_CASE("a walled sandbox reaches what its list names through its proxy, and n
   if (!have_helpers()) {
     return;
   }
-  Walled world;
-  CHECK(world.fetch_package().text == "packages\n");
-  CHECK(world.upstream.visits() == 1);
+  for (const EgressStructure structure : kStructures) {
+    const bool isolated = structure == EgressStructure::kIsolatedNs;
+    CAPTURE(isolated);
+    Walled world(structure);
+    const auto reports = world.house.driver().list();
+    REQUIRE(reports);
+    CHECK(reports->front().structure == (isolated ? "isolated-ns" : "internal-net"));
+    CHECK(world.fetch_package().text == "packages\n");
+    CHECK(world.upstream.visits() == 1);
 
-  const std::string port = world.upstream.port();
-  CHECK(world.fetch("http://other.test:" + port + "/").exit_code != 0);
-  CHECK(world.fetch("http://" + world.host + ":" + port + "/").exit_code != 0);
+    const std::string port = world.upstream.port();
+    CHECK(world.fetch("http://other.test:" + port + "/").exit_code != 0);
+    CHECK(world.fetch("http://" + world.host + ":" + port + "/").exit_code != 0);
+    const auto denied = world.house.driver().denied(world.order.sandbox);
+    REQUIRE_MESSAGE(denied.has_value(), problem(denied));
+    REQUIRE(denied->size() == 2);
+    CHECK(denied->front().host == "other.test");
+    CHECK(std::to_string(denied->front().port) == port);
+    CHECK(denied->front().count == 1);
+    CHECK(denied->back().host == world.host);
+
+    // Past the proxy: this machine's addresses, the wall's gateway, the engine's resolver.
+    for (const std::string& address :
+         {world.host, isolated ? std::string("169.254.169.254") : world.wall_address("1")}) {
+      CAPTURE(address);
+      CHECK(
+          world.house.shell(world.order.sandbox, "nc -w 3 " + address + " " + port + " </dev/null")
+              .exit_code != 0);
+    }
+    CHECK(world.house.shell(world.order.sandbox, "timeout 10 nslookup packages.test").exit_code !=
+          0);
+    CHECK(world.upstream.visits() == 1);
+  }
+}
+
+TEST_CASE("an isolated sandbox has loopback alone, and a lookup fails at once") {
+  if (!have_helpers()) {
+    return;
+  }
+  Walled world(EgressStructure::kIsolatedNs);
+  const SandboxId& sandbox = world.order.sandbox;
+  CHECK(world.house.shell(sandbox, "ls /sys/class/net").text == "lo\n");
+  CHECK(world.house.shell(sandbox, "cat /proc/net/route").text.find("\n") ==
+        world.house.shell(sandbox, "cat /proc/net/route").text.size() - 1);
+  const std::string resolver = world.house.shell(sandbox, "cat /etc/resolv.conf").text;
+  CHECK(resolver == "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+  CHECK(world.house.shell(sandbox, "cat /proc/sys/kernel/hostname").text == "sandbox\n");
+  const auto before = std::chrono::steady_clock::now();
+  CHECK(world.house.shell(sandbox, "ping -c 1 packages.test").exit_code != 0);
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(5));
+}
+
+TEST_CASE("the proxy process of an isolated sandbox has no right and no descriptor to spare") {
+  if (!have_helpers()) {
+    return;
+  }
+  const io::Fd leaked(open("/dev/null", O_RDWR));  // Not close-on-exec, as a careless library's.
+  Walled world(EgressStructure::kIsolatedNs);
+  const auto found = proxies(world.house);
+  REQUIRE(found.size() == 1);
+  const pid_t pid = found.front();
+  CHECK(status_line(pid, "Uid") == "65534\t65534\t65534\t65534");
+  CHECK(status_line(pid, "Gid") == "65534\t65534\t65534\t65534");
+  CHECK(status_line(pid, "Groups").find_first_not_of(' ') == std::string::npos);
+  for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) {
+    CAPTURE(set);
+    CHECK(status_line(pid, set) == "0000000000000000");
+  }
+  CHECK(status_line(pid, "NoNewPrivs") == "1");
+  CHECK(status_line(pid, "Threads") == "1");
+  const std::string proc = "/proc/" + std::to_string(pid);
+  CHECK(std::filesystem::read_symlink(proc + "/root") ==
+        world.house.config().state_dir + "/sandboxes/" + world.order.sandbox.str() + "/egress");
+  std::ifstream environment(proc + "/environ");
+  CHECK(std::string(std::istreambuf_iterator<char>(environment), {}).empty());
+  std::set<std::string> kinds;
+  for (const auto& entry : std::filesystem::directory_iterator(proc + "/fd")) {
+    const std::string target = std::filesystem::read_symlink(entry.path()).string();
+    kinds.insert(target.substr(0, target.find_first_of(":[")));
+    if (std::stoi(entry.path().filename()) > 2) {
+      CHECK(target != "/dev/null");
+    }
+  }
+  for (const std::string& kind : kinds) {
+    CAPTURE(kind);
+    CHECK((kind == "/dev/null" || kind == "pipe" || kind == "socket" || kind == "anon_inode" ||
+           kind == "/decisions.0.log" || kind == "/decisions.1.log" ||
+           kind.ends_with("/egress/decisions.0.log") || kind.ends_with("/egress/decisions.1.log")));
+  }
+  CHECK(problem(world.house.driver().remove(world.order.sandbox)) == "");
+  CHECK(proxies(world.house).empty());
+  CHECK(world.house.leftovers() == "");
+}
+
+TEST_CASE("a proxy process that dies or is stopped opens nothing, and comes back as it was") {
+  if (!have_helpers()) {
+    return;
+  }
+  Walled world(EgressStructure::kIsolatedNs);
+  auto found = proxies(world.house);
+  REQUIRE(found.size() == 1);
+  REQUIRE(kill(found.front(), SIGSTOP) == 0);
+  CHECK(world.house
+            .shell(world.order.sandbox,
+                   "timeout 3 wget -q -O - http://packages.test:" + world.upstream.port())
+            .exit_code != 0);
+  CHECK(world.upstream.visits() == 0);
+  REQUIRE(kill(found.front(), SIGKILL) == 0);
+  CHECK(becomes_true([&] { return world.fetch_package().text == "packages\n"; }, kSoon));
+  CHECK(proxies(world.house) != found);
+  CHECK(world.fetch("http://other.test:" + world.upstream.port() + "/").exit_code != 0);
   const auto denied = world.house.driver().denied(world.order.sandbox);
   REQUIRE_MESSAGE(denied.has_value(), problem(denied));
-  REQUIRE(denied->size() == 2);
-  CHECK(denied->front().host == "other.test");
-  CHECK(std::to_string(denied->front().port) == port);
-  CHECK(denied->front().count == 1);
-  CHECK(denied->back().host == world.host);
+  CHECK(denied->size() == 1);
+}
 
-  // Past the proxy: this machine's addresses, the wall's gateway, the engine's resolver.
-  for (const std::string& address : {world.host, world.wall_address("1")}) {
-    CAPTURE(address);
-    CHECK(world.house.shell(world.order.sandbox, "nc -w 3 " + address + " " + port + " </dev/null")
-              .exit_code != 0);
+TEST_CASE(
+    "a worker that restarts takes over an isolated sandbox; while it is away nothing goes out") {
+  if (!have_helpers()) {
+    return;
   }
-  CHECK(world.house.shell(world.order.sandbox, "timeout 10 nslookup packages.test").exit_code != 0);
-  CHECK(world.upstream.visits() == 1);
+  Walled world(EgressStructure::kIsolatedNs);
+  world.house.stop_driver();
+  CHECK(becomes_true([&] { return proxies(world.house).empty(); }, kSoon));
+  CHECK(engine_exec(world.house, world.order.sandbox,
+                    "timeout 5 wget -q -O - http://packages.test:" + world.upstream.port()) != 0);
+  CHECK(world.upstream.visits() == 0);
+  world.house.restart_driver();
+  const auto reports = world.house.driver().adopt();
+  REQUIRE(reports);
+  REQUIRE(reports->size() == 1);
+  CHECK(reports->front().state == SandboxState::kRunning);
+  CHECK(reports->front().structure == "isolated-ns");
+  CHECK(world.house.shell(world.order.sandbox, "cat /tmp/done").text != "0\n");
+  CHECK(becomes_true([&] { return world.fetch_package().text == "packages\n"; }, kSoon));
+  CHECK(world.fetch("http://other.test:" + world.upstream.port() + "/").exit_code != 0);
+  CHECK(proxies(world.house).size() == 1);
+}
+
+TEST_CASE("a policy that names the worker's own networks does not lift them for an isolated one") {
+  if (!have_helpers()) {
+    return;
+  }
+  Upstream upstream;
+  House house{{.real_helpers = true, .structure = EgressStructure::kIsolatedNs}};
+  SandboxOrder order = house.walled();
+  const auto policy = EgressPolicy::create(
+      {}, std::vector<std::string>{"10.231.0.0/16:80", "172.16.0.0/12:" + upstream.port(),
+                                   "127.0.0.0/8:" + upstream.port()});
+  REQUIRE_MESSAGE(policy.has_value(), problem(policy));
+  order.spec.egress = Egress::walled(*policy);
+  REQUIRE(problem(house.driver().create(order, {})) == "");
+  for (const std::string& host : {host_address(), std::string("127.0.0.1")}) {
+    const House::Output said = house.shell(
+        order.sandbox, "timeout 10 wget -S -O - http://" + host + ":" + upstream.port() + "/ 2>&1");
+    CHECK(said.exit_code != 0);
+    CHECK(said.text.find("403") != std::string::npos);
+  }
+  CHECK(house.shell(order.sandbox, "timeout 10 wget -S -O - http://10.231.7.7/ 2>&1")
+            .text.find("403") != std::string::npos);
+  CHECK(upstream.visits() == 0);
 }
 
 TEST_CASE("while the proxy is dead nothing goes out, and it comes back with the same policy") {

@@ -13,6 +13,10 @@ namespace {
 
 SandboxOrder walled_order() { return docker::test::order(docker::test::walled({"ok.test"})); }
 
+Structure structure_of(const SandboxOrder& order) {
+  return order.policy_hash.empty() ? Structure::kNone : Structure::kInternalNet;
+}
+
 json::Value container(const SandboxOrder& order, Role role, const char* id,
                       const std::vector<std::string>& networks, const char* state = "running") {
   json::Object endpoints;
@@ -21,7 +25,7 @@ json::Value container(const SandboxOrder& order, Role role, const char* id,
   }
   return json::Object{{"Id", id},
                       {"State", state},
-                      {"Labels", labels_for(owner(), order, role)},
+                      {"Labels", labels_for(owner(), order, role, structure_of(order))},
                       {"NetworkSettings", json::Object{{"Networks", std::move(endpoints)}}}};
 }
 
@@ -30,11 +34,12 @@ json::Value wall(const SandboxOrder& order, bool internal = true, bool inhibit =
   if (inhibit) {
     options.emplace_back("com.docker.network.bridge.inhibit_ipv4", "true");
   }
-  return json::Object{{"Id", "wall"},
-                      {"Internal", internal},
-                      {"EnableIPv6", false},
-                      {"Options", std::move(options)},
-                      {"Labels", labels_for(owner(), order, Role::kNetwork)}};
+  return json::Object{
+      {"Id", "wall"},
+      {"Internal", internal},
+      {"EnableIPv6", false},
+      {"Options", std::move(options)},
+      {"Labels", labels_for(owner(), order, Role::kNetwork, Structure::kInternalNet)}};
 }
 
 /// A walled sandbox as it should be.
@@ -50,7 +55,41 @@ struct World {
   }
 };
 
+/// A walled sandbox without an interface, as the engine lists it.
+json::Value isolated(const SandboxOrder& order, const char* mode, json::Object networks) {
+  return json::Object{
+      {"Id", "box"},
+      {"State", "running"},
+      {"Labels", labels_for(owner(), order, Role::kSandbox, Structure::kIsolatedNs)},
+      {"HostConfig", json::Object{{"NetworkMode", mode}}},
+      {"NetworkSettings", json::Object{{"Networks", std::move(networks)}}}};
+}
+
+std::string problem_of(const json::Array& containers, const json::Array& networks) {
+  const auto seen = read_sandboxes(containers, networks, owner());
+  return isolation_problem(seen.begin()->second, "");
+}
+
 }  // namespace
+
+TEST_CASE("an isolated sandbox stands while it has no network, and only then") {
+  const SandboxOrder order = walled_order();
+  const json::Object none{{"none", json::Object{{"NetworkID", "n"}}}};
+  const json::Object bridge{{"bridge", json::Object{{"NetworkID", "b"}}}};
+  const json::Object both{{"bridge", json::Object{{"NetworkID", "b"}}},
+                          {"none", json::Object{{"NetworkID", "n"}}}};
+  CHECK(problem_of({isolated(order, "none", none)}, {}) == "");
+  CHECK(problem_of({isolated(order, "none", {})}, {}) == "");
+  CHECK(problem_of({isolated(order, "none", bridge)}, {}) == "no wall: it is on a network");
+  CHECK(problem_of({isolated(order, "none", both)}, {}) == "no wall: it is on a network");
+  for (const char* mode : {"default", "bridge", "host", "container:other", ""}) {
+    CAPTURE(mode);
+    CHECK(problem_of({isolated(order, mode, none)}, {}) ==
+          "no wall: it is in another network namespace than its own");
+  }
+  CHECK(problem_of({isolated(order, "none", none)}, {wall(order)}) ==
+        "no wall: it has a network or a sidecar beside it");
+}
 
 TEST_CASE("a walled sandbox that stands as it was made has no problem") {
   CHECK(World().problem() == "");
@@ -169,7 +208,8 @@ TEST_CASE("a denied log reads with the most recent line last, and nonsense is an
 }
 
 TEST_CASE("an event of our container is read, others and broken lines are not") {
-  json::Object attributes = *labels_for(owner(), walled_order(), Role::kSandbox).as_object();
+  json::Object attributes =
+      *labels_for(owner(), walled_order(), Role::kSandbox, Structure::kInternalNet).as_object();
   attributes.emplace_back("exitCode", "137");
   const std::string line = json::dump(
       json::Object{{"Action", "die"},

@@ -23,6 +23,15 @@ Plan walled_plan(const SandboxOrder& order) {
 
 Plan walled_plan() { return walled_plan(docker::test::order(docker::test::walled({"ok.test"}))); }
 
+Plan isolated_plan(const SandboxOrder& order) {
+  static const DockerDriverConfig config = docker::test::config();
+  return plan_isolated(PlanInput{config, order}, IsolatedInput{{*Subnet::parse("10.231.0.0/16")}});
+}
+
+Plan isolated_plan() {
+  return isolated_plan(docker::test::order(docker::test::walled({"ok.test"})));
+}
+
 Plan open_plan() {
   static const DockerDriverConfig config = docker::test::config();
   return plan_unwalled(PlanInput{config, docker::test::order(Egress::unwalled(UnwalledEgress{}))});
@@ -87,7 +96,8 @@ TEST_CASE("the wall's network is internal, without an address of the host, IPv6 
       "dev.sandboxkit.controller": "ctl-1", "dev.sandboxkit.worker": "w-1",
       "dev.sandboxkit.tenant": "acme", "dev.sandboxkit.sandbox": "i0123456789abcdefghij",
       "dev.sandboxkit.generation": "3", "dev.sandboxkit.expires-at": "2023-11-14T22:13:20.000Z",
-      "dev.sandboxkit.policy-hash": "hash-1", "dev.sandboxkit.role": "network"}})"));
+      "dev.sandboxkit.policy-hash": "hash-1", "dev.sandboxkit.role": "network",
+      "dev.sandboxkit.structure": "internal-net"}})"));
 }
 
 TEST_CASE("a walled sandbox is born on its internal network alone") {
@@ -254,4 +264,87 @@ TEST_CASE("a runtime is named only when the order names one") {
   order.spec.runtime = "runsc";
   CHECK(at(container_body(walled_plan(order), Part::kSandbox), {"HostConfig", "Runtime"}) ==
         json::Value("runsc"));
+}
+
+TEST_CASE("an isolated sandbox is one container, and no call gives it a network") {
+  CHECK(calls_of(isolated_plan()) == std::vector<std::string>{
+                                         "POST /containers/create?name=sbx-i0123456789abcdefghij",
+                                         "POST /containers/sandbox-id/start",
+                                     });
+  const json::Value body = container_body(isolated_plan(), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("none"));
+  CHECK(at(body, {"NetworkingConfig"}).is_null());
+  CHECK(at(body, {"Labels", label::kStructure}) == json::Value("isolated-ns"));
+}
+
+TEST_CASE("an isolated sandbox is handed over only when its proxy serves on the guest's socket") {
+  const Plan plan = isolated_plan();
+  const auto index_of = [&](const auto& is) {
+    return std::find_if(plan.begin(), plan.end(), is) - plan.begin();
+  };
+  const auto keep = index_of([](const Step& s) { return std::holds_alternative<KeepProxy>(s); });
+  const auto open = index_of([](const Step& s) {
+    const auto* link = std::get_if<OpenLink>(&s);
+    return link != nullptr && link->part == Part::kSandbox && link->takes_listener;
+  });
+  const auto write = index_of([](const Step& s) { return std::holds_alternative<WriteFile>(s); });
+  CHECK(write < keep);
+  CHECK(keep < open);
+  CHECK(open < place_of<StartContainer>(plan, Part::kSandbox));
+  CHECK(std::holds_alternative<AwaitProxy>(plan.back()));
+  CHECK(at(container_body(plan, Part::kSandbox), {"Entrypoint"}) ==
+        parsed(R"(["/sbin/sandboxkit-guest", "--proxy-listener", "127.0.0.1:3128"])"));
+}
+
+TEST_CASE("only an isolated sandbox's guest may pass a socket") {
+  for (const Plan& plan : {walled_plan(), open_plan()}) {
+    for (const Step& step : plan) {
+      const auto* link = std::get_if<OpenLink>(&step);
+      CHECK_FALSE((link != nullptr && link->takes_listener));
+      CHECK_FALSE(std::holds_alternative<KeepProxy>(step));
+    }
+  }
+}
+
+TEST_CASE("an isolated sandbox learns nothing of the host's name servers, and its lookups fail") {
+  const json::Value body = container_body(isolated_plan(), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "Dns"}) == parsed(R"(["127.0.0.1"])"));
+  CHECK(at(body, {"HostConfig", "DnsSearch"}) == parsed(R"(["."])"));
+  CHECK(at(body, {"HostConfig", "DnsOptions"}) == parsed(R"(["timeout:1", "attempts:1"])"));
+  CHECK(at(body, {"Hostname"}) == json::Value("sandbox"));
+  CHECK(at(body, {"Env"}) == parsed(R"([
+    "HTTPS_PROXY=http://127.0.0.1:3128", "HTTP_PROXY=http://127.0.0.1:3128",
+    "NO_PROXY=localhost,127.0.0.1,::1", "http_proxy=http://127.0.0.1:3128",
+    "https_proxy=http://127.0.0.1:3128", "no_proxy=localhost,127.0.0.1,::1"])"));
+}
+
+TEST_CASE("an isolated sandbox has the same limits, mounts and capabilities as one on a network") {
+  for (const HardeningProfile profile : {HardeningProfile::kHardened, HardeningProfile::kSudo}) {
+    SandboxOrder order = docker::test::order(docker::test::walled({}));
+    order.spec.profile = profile;
+    const json::Value on_net = container_body(walled_plan(order), Part::kSandbox);
+    const json::Value alone = container_body(isolated_plan(order), Part::kSandbox);
+    const json::Value expected = at(on_net, {"HostConfig"});
+    for (const auto& [name, value] : *expected.as_object()) {
+      if (name != "NetworkMode" && name != "Dns") {
+        CAPTURE(name);
+        CHECK(at(alone, {"HostConfig", name}) == value);
+      }
+    }
+    CHECK(at(alone, {"User"}) == at(on_net, {"User"}));
+  }
+}
+
+TEST_CASE("a proxy on the host refuses the networks of the worker's containers") {
+  const Plan plan = isolated_plan();
+  const auto write = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<WriteFile>(step);
+  });
+  REQUIRE(write != plan.end());
+  const auto& file = std::get<WriteFile>(*write);
+  CHECK(file.path == "/state/sandboxes/i0123456789abcdefghij/egress/policy.json");
+  CHECK(parsed(file.text) == parsed(R"({
+    "listen": "127.0.0.1:3128", "allowed_domains": ["ok.test"], "allowed_networks": [],
+    "dns_servers": ["192.0.2.53"], "hosts": {"packages.test": "172.30.0.2"},
+    "policy_hash": "hash-1", "refused_networks": ["10.231.0.0/16"]})"));
 }

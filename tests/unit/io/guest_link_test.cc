@@ -1,10 +1,12 @@
 #include "io/guest_link.h"
 
+#include "io/descriptor_message.h"
 #include "io/http_client.h"
 #include "io/http_server.h"
 #include "io/socket.h"
 #include "tests/unit/io/support.h"
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -225,6 +227,112 @@ TEST_CASE("a dialer drops a host that sends no descriptor, and dials again") {
     return static_cast<bool>(second);
   }));
   CHECK(connections == 0);
+}
+
+/// Says these bytes to the host, a descriptor with each 'L'; whether the host cut it off.
+bool is_cut_off(EventLoop& loop, const std::string& path, const std::string& said,
+                int descriptors = 1) {
+  auto rogue = connect_unix(path);
+  REQUIRE(rogue);
+  const auto listener = listen_tcp("127.0.0.1", 0);
+  REQUIRE(listener);
+  for (const char byte : said) {
+    REQUIRE(send_message(rogue->get(), byte,
+                         byte == 'L' && descriptors > 0 ? listener->get() : -1) == 0);
+  }
+  return run_until(loop, [&] {
+    char byte = 0;
+    return ::recv(rogue->get(), &byte, 1, MSG_DONTWAIT) == 0;
+  });
+}
+
+TEST_CASE("a helper passes its listening socket before it is ready, on every dial") {
+  EventLoop loop;
+  const Folder folder;
+  std::vector<std::uint16_t> passed;
+  const auto start = [&] {
+    auto link = GuestLink::listen(
+        loop, folder.socket(), [] { return ::getpid(); },
+        [&](const Fd& fd) {
+          passed.push_back(local_port(fd.get()).value_or(0));
+          CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+          return true;
+        });
+    REQUIRE(link);
+    return *link;
+  };
+  auto link = start();
+  const auto listener = listen_tcp("127.0.0.1", 0);
+  REQUIRE(listener);
+  const std::uint16_t port = *local_port(listener->get());
+  auto dialer = GuestDialer::start(
+      loop, folder.socket(), [](const Fd&) {}, listener->get());
+  REQUIRE(run_until(loop, [&] { return link->ready(); }));
+  CHECK(passed == std::vector<std::uint16_t>{port});
+  link->close();
+  link = start();
+  REQUIRE(run_until(loop, [&] { return link->ready(); }));
+  CHECK(passed == std::vector<std::uint16_t>{port, port});
+}
+
+TEST_CASE("a socket that nobody expects, a second one, a late one and none at all end the link") {
+  EventLoop loop;
+  const Folder folder;
+  {
+    auto plain = listening(loop, folder.socket());
+    CHECK(is_cut_off(loop, folder.socket(), "L"));
+    CHECK(is_cut_off(loop, folder.socket(), "LR"));
+    plain->close();
+  }
+  int taken = 0;
+  auto link = GuestLink::listen(
+      loop, folder.socket(), [] { return ::getpid(); },
+      [&](const Fd&) {
+        ++taken;
+        return true;
+      });
+  REQUIRE(link);
+  const auto before = open_descriptors();
+  for (const char* said : {"R", "LL", "LRL", "LLR", "LRR", "X"}) {
+    CAPTURE(said);
+    CHECK(is_cut_off(loop, folder.socket(), said));
+    CHECK_FALSE((*link)->ready());
+  }
+  CHECK(is_cut_off(loop, folder.socket(), "L", 0));
+  CHECK(taken == 4);
+  settle(loop);
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("a socket that its taker refuses ends the link") {
+  EventLoop loop;
+  const Folder folder;
+  auto link = GuestLink::listen(
+      loop, folder.socket(), [] { return ::getpid(); }, [](const Fd&) { return false; });
+  REQUIRE(link);
+  CHECK(is_cut_off(loop, folder.socket(), "LR"));
+  CHECK_FALSE((*link)->ready());
+}
+
+TEST_CASE("a process that was born with its end serves over it, and hears of the host's end") {
+  EventLoop loop;
+  std::array<int, 2> ends{-1, -1};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  bool lost = false;
+  auto link = GuestLink::adopt(loop, Fd(ends[0]));
+  auto dialer = GuestDialer::adopt(
+      loop, Fd(ends[1]),
+      [&](Fd connection) {
+        serve_http(loop, std::move(connection), {},
+                   [](const std::shared_ptr<HttpExchange>& e) { e->respond(200, {}, "born"); });
+      },
+      [&] { lost = true; });
+  REQUIRE(run_until(loop, [&] { return link->ready(); }));
+  CHECK(ask(loop, *link) == "born");
+  CHECK_FALSE(lost);
+  link->close();
+  CHECK(run_until(loop, [&] { return lost; }));
+  CHECK_FALSE(link->ready());
 }
 
 }  // namespace

@@ -1,0 +1,112 @@
+#include "docker/child_process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace sandboxkit::docker {
+namespace {
+
+constexpr int kFirstDescriptor = STDERR_FILENO + 1;
+/// Copies of ours stand above all of the child's, so that none overwrites another.
+constexpr int kAboveAll = 64;
+
+class Actions {
+ public:
+  Actions() { posix_spawn_file_actions_init(&actions_); }
+  ~Actions() { posix_spawn_file_actions_destroy(&actions_); }
+  Actions(const Actions&) = delete;
+  Actions& operator=(const Actions&) = delete;
+  posix_spawn_file_actions_t* get() { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+class Attributes {
+ public:
+  Attributes() {
+    posix_spawnattr_init(&attributes_);
+    sigset_t set;
+    sigemptyset(&set);
+    posix_spawnattr_setsigmask(&attributes_, &set);
+    sigfillset(&set);
+    posix_spawnattr_setsigdefault(&attributes_, &set);
+    posix_spawnattr_setflags(&attributes_,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  }
+  ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
+};
+
+/// Puts `ours` at `place` of the child by a copy that the caller keeps until the spawn.
+Status place_descriptor(Actions& actions, std::vector<io::Fd>& copies, int ours, int place) {
+  io::Fd copy(fcntl(ours, F_DUPFD_CLOEXEC, kAboveAll));
+  if (!copy) {
+    return io::error_from_errno("fcntl", errno);
+  }
+  const int failed = posix_spawn_file_actions_adddup2(actions.get(), copy.get(), place);
+  copies.push_back(std::move(copy));
+  return failed == 0 ? Status() : Status(io::error_from_errno("posix_spawn", failed));
+}
+
+}  // namespace
+
+Result<Child> spawn(const SpawnOrder& order) {
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    return io::error_from_errno("pipe", errno);
+  }
+  io::Fd errors(ends[0]);
+  const io::Fd child_errors(ends[1]);
+  Actions actions;
+  posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDWR, 0);
+  posix_spawn_file_actions_adddup2(actions.get(), STDIN_FILENO, STDOUT_FILENO);
+  std::vector<io::Fd> copies;
+  Status placed = place_descriptor(actions, copies, child_errors.get(), STDERR_FILENO);
+  int place = kFirstDescriptor;
+  for (const int descriptor : order.descriptors) {
+    placed = placed ? place_descriptor(actions, copies, descriptor, place++) : placed;
+  }
+  if (!placed) {
+    return placed.error();
+  }
+  posix_spawn_file_actions_addclosefrom_np(actions.get(), place);
+
+  std::vector<std::string> words{order.program};
+  words.insert(words.end(), order.arguments.begin(), order.arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  std::array<char*, 1> no_environment{nullptr};
+  const Attributes attributes;
+  pid_t pid = 0;
+  const int failed = posix_spawn(&pid, order.program.c_str(), actions.get(), attributes.get(),
+                                 argv.data(), no_environment.data());
+  if (failed != 0) {
+    return io::error_from_errno(("start " + order.program).c_str(), failed);
+  }
+  // Not reaped before this, so the pid is still its own.
+  io::Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) {
+    const int error_number = errno;
+    kill(pid, SIGKILL);
+    return io::error_from_errno("pidfd_open", error_number);
+  }
+  return Child{pid, std::move(pidfd), std::move(errors)};
+}
+
+}  // namespace sandboxkit::docker
