@@ -1,0 +1,421 @@
+#!/usr/bin/env python3
+"""The same inputs to our egress proxy, to squid and to tinyproxy: who answers what, and what got out.
+
+Usage: egress_peers.py [--build FOLDER] [--only TEXT] [--proxy NAME] [--markdown]
+
+Needs root. Everything happens in two network namespaces that the script makes and removes: one with
+the proxies, one with the upstreams and the name server (peers_world.py); nothing leaves the machine.
+What got out is told by the upstreams' and the name server's own record, not by what a client sees.
+Peers that are not installed (Debian: squid, tinyproxy) are left out, and the table says so.
+
+Exit: 0 when ours gave every right answer, 1 when not, 2 when it could not be tried.
+"""
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from peers_inputs import ALL, NAMES, get
+from peers_world import EVIL, OK, OWN, PTR, WILD
+
+NAMESERVER = "93.184.216.53"
+OUTSIDE = [NAMESERVER, OK, WILD, EVIL, PTR, "169.254.169.254", "10.0.0.5"]
+INSIDE = ["127.0.0.1", OWN]
+PROXY_PORTS = {"ours": 3128, "squid": 3129, "tinyproxy": 3130}
+DOMAINS = ["ok.test", "*.w.test"]
+SQUID = """http_port 127.0.0.1:{port}
+acl allowed dstdomain ok.test .w.test
+acl safe_port port 80 443
+acl tls_port port 443
+acl tunnel method CONNECT
+http_access deny !safe_port
+http_access deny tunnel !tls_port
+http_access allow allowed
+http_access deny all
+dns_nameservers {dns}
+hosts_file none
+cache deny all
+access_log none
+cache_log {folder}/cache.log
+cache_store_log none
+pid_filename none
+coredump_dir {folder}
+shutdown_lifetime 0 seconds
+visible_hostname squid.test
+pinger_enable off
+server_persistent_connections off
+"""
+TINYPROXY = """Port {port}
+Listen 127.0.0.1
+Timeout 15
+MaxClients 100
+LogLevel Critical
+LogFile "{folder}/tinyproxy.log"
+Filter "{folder}/filter"
+FilterExtended On
+FilterDefaultDeny Yes
+ConnectPort 443
+"""
+
+
+class World:
+    """One of the two sides: its process, and what it wrote down."""
+
+    def __init__(self, space, names, hosts):
+        self.events, self.news = [], threading.Condition()
+        script = pathlib.Path(__file__).with_name("peers_world.py")
+        self.process = subprocess.Popen(
+            ["nsenter", f"--net=/run/netns/{space}", sys.executable, "-u", str(script), names, *hosts],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.read, daemon=True).start()
+        self.wait_for(lambda event: event.get("ready"))
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.news:
+                self.events.append(json.loads(line))
+                self.news.notify_all()
+
+    def wait_for(self, wanted, since=0):
+        with self.news:
+            if not self.news.wait_for(lambda: any(map(wanted, self.events[since:])), 20):
+                raise TimeoutError("the upstreams do not answer")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def run(*argv):
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+
+
+def inside(space, *argv):
+    return ["nsenter", f"--net=/run/netns/{space}", *argv]
+
+
+def make_spaces(near, far):
+    for space in (near, far):
+        run("ip", "netns", "add", space)
+        run(*inside(space, "ip", "link", "set", "lo", "up"))
+    run("ip", "link", "add", "proxies", "netns", near, "type", "veth", "peer", "name", "world", "netns", far)
+    run(*inside(near, "ip", "address", "add", f"{OWN}/24", "dev", "proxies"))
+    run(*inside(near, "ip", "link", "set", "proxies", "up"))
+    run(*inside(far, "ip", "address", "add", "10.77.0.2/24", "dev", "world"))
+    run(*inside(far, "ip", "link", "set", "world", "up"))
+    for address in OUTSIDE:
+        run(*inside(far, "ip", "address", "add", f"{address}/32", "dev", "lo"))
+    run(*inside(near, "ip", "route", "add", "default", "via", "10.77.0.2"))
+
+
+def commands(folder, build):
+    """What to run for each proxy that is there."""
+    policy = {"listen": f"127.0.0.1:{PROXY_PORTS['ours']}", "allowed_domains": DOMAINS,
+              "dns_servers": [NAMESERVER], "policy_hash": "ab"}
+    (folder / "policy.json").write_text(json.dumps(policy))
+    found = {"ours": [str(build / "daemons/egress/sandboxkit-egress"), "--config-dir", str(folder)]}
+    if shutil.which("squid"):
+        (folder / "squid.conf").write_text(
+            SQUID.format(port=PROXY_PORTS["squid"], dns=NAMESERVER, folder=folder))
+        found["squid"] = ["squid", "-N", "-f", str(folder / "squid.conf")]
+    if shutil.which("tinyproxy"):
+        (folder / "filter").write_text("^ok\\.test$\n\\.w\\.test$\n")
+        (folder / "resolv.conf").write_text(f"nameserver {NAMESERVER}\noptions timeout:2 attempts:1\n")
+        (folder / "tinyproxy.conf").write_text(TINYPROXY.format(port=PROXY_PORTS["tinyproxy"], folder=folder))
+        # It asks the C library, which reads this one file; nobody else sees it.
+        found["tinyproxy"] = ["unshare", "--mount", "sh", "-c",
+                              f"mount --bind {folder}/resolv.conf /etc/resolv.conf && "
+                              f"exec tinyproxy -d -c {folder}/tinyproxy.conf"]
+    return found
+
+
+def dial(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def wait_for_port(port, process):
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            break
+        try:
+            return dial(port).close()
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on port {port}")
+
+
+def answers_in(data):
+    """The statuses of the whole answers in `data`, and whether an end is still to come."""
+    statuses = []
+    while data:
+        if b"\r\n\r\n" not in data:
+            return statuses, True
+        head, rest = data.split(b"\r\n\r\n", 1)
+        words = head.split(b"\r\n")[0].split(b" ")
+        status = int(words[1]) if len(words) > 1 and words[1].isdigit() else -1
+        fields = head.lower()
+        if 100 <= status < 200 and status != 101:
+            data = rest
+            continue
+        statuses.append(status)
+        size = 0
+        if b"chunked" in fields:
+            if b"0\r\n\r\n" not in rest:
+                return statuses, True
+            size = rest.index(b"0\r\n\r\n") + 5
+        for line in fields.split(b"\r\n"):
+            if line.startswith(b"content-length:") and status not in (204, 304):
+                size = int(line.split(b":")[1])
+        data = rest[size:]
+        if status == 200 and b"content-length" not in fields and b"chunked" not in fields:
+            return statuses, False  # A tunnel, or a body that ends with the connection.
+    return statuses, False
+
+
+def ask(port, case):
+    """Sends the pieces; returns statuses and all that came. A status of 0: closed without an answer;
+    -2: neither an answer nor an end."""
+    received, end, statuses = b"", time.monotonic() + case.seconds, []
+    wanted = len(case.status)
+    with dial(port) as client:
+        for i, piece in enumerate(case.sends):
+            before = len(received)
+            try:
+                client.sendall(piece)
+            except OSError:
+                pass  # Refused in the middle: the answer may be there all the same.
+            last = i + 1 == len(case.sends)
+            while True:
+                statuses, partial = answers_in(received)
+                enough = len(statuses) >= (wanted if last else min(i + 1, wanted)) and not partial
+                heard = all(text in received for text in case.gets) or not last or statuses[:1] != [200]
+                if enough and heard and len(received) > before:
+                    break
+                client.settimeout(max(0.01, end - time.monotonic()))
+                try:
+                    data = client.recv(65536)
+                except TimeoutError:
+                    return statuses + ([-2] if len(statuses) < wanted else []), received
+                except OSError:
+                    data = b""
+                if not data:
+                    statuses, _ = answers_in(received)
+                    return statuses or [0], received
+                received += data
+    return statuses, received
+
+
+class Trial:
+    def __init__(self, near, far):
+        self.near, self.far, self.count = near, far, 0
+
+    def barrier(self, port):
+        """An allowed request behind the input: what comes before it at the upstreams is the input's."""
+        self.count += 1
+        mark = f"/barrier-{self.count}"
+        since = len(self.far.events)
+        with dial(port) as client:
+            client.settimeout(10)
+            client.sendall(get(f"http://barrier.w.test{mark}", "Connection: close\r\n", host="barrier.w.test"))
+            data = b"x"
+            while data:
+                data = client.recv(65536)
+        self.far.wait_for(lambda event: mark in event.get("data", ""), since)
+        since = len(self.near.events)
+        with socket.create_connection(("127.0.0.1", 22), timeout=5) as client:
+            client.sendall(mark.encode())
+            self.near.wait_for(lambda event: mark in event.get("data", ""), since)
+
+    def run(self, port, case):
+        marks = len(self.near.events), len(self.far.events)
+        statuses, received = ask(port, case)
+        self.barrier(port)
+        events = [(side, event) for side, world, mark in (("far", self.far, marks[1]), ("near", self.near, marks[0]))
+                  for event in world.events[mark:]]
+        # A connection that carried the barrier and nothing else is the barrier's.
+        barriers = {(side, event["connection"]) for side, event in events if "/barrier-" in event.get("data", "")}
+        used = {(side, event["connection"]) for side, event in events
+                if "data" in event and "/barrier-" not in event["data"]}
+        reached, data, names = [], "", []
+        for side, event in events:
+            if "dns" in event:
+                if event["dns"] != "barrier.w.test":
+                    names.append((event["dns"], event["kind"]))
+            elif (side, event["connection"]) in barriers - used or "/barrier-" in event.get("data", ""):
+                continue
+            elif "open" in event:
+                reached.append(event["open"])
+            else:
+                reached.append(event["at"])  # A connection that was kept is reached by its bytes.
+                data += event["data"]
+        return Outcome(case, statuses, received, tuple(dict.fromkeys(reached)), data.encode("latin-1"), names)
+
+
+class Outcome:
+    def __init__(self, case, statuses, received, opens, data, names):
+        self.case, self.statuses, self.received = case, statuses, received
+        self.opens, self.data, self.names = opens, data, names
+
+    def wrong(self):
+        """Why this is not the right answer; empty when it is."""
+        case, out = self.case, []
+        first_is_right = bool(self.statuses) and self.statuses[0] in (case.status[0], *case.also)
+        if not first_is_right or (len(case.status) > 1 and tuple(self.statuses) != case.status):
+            out.append(f"answered {self.statuses}")
+        reached = self.opens
+        if case.reaches is not None and reached != case.reaches and not (
+                first_is_right and self.statuses[0] in case.also):
+            out.append(f"reached {reached}")
+        out += [f"upstream did not get {text!r}" for text in case.has if text not in self.data]
+        out += [f"upstream got {text!r}" for text in case.lacks if text in self.data]
+        out += [f"client did not get {text!r}" for text in case.gets if text not in self.received]
+        out += [f"client got {text!r}" for text in case.spared if text in self.received]
+        leaked = [name for name, _ in self.names if name not in case.dns]
+        out += [f"asked DNS for {name}" for name in dict.fromkeys(leaked)]
+        queries = sum(kind == "A" for _, kind in self.names)
+        if queries > case.dns_most:
+            out.append(f"{queries} A queries")
+        return "; ".join(out)
+
+    def mark(self):
+        """Nothing when it is right, `~` when it refuses in another way, `!` when something got out
+        that must not, or the client hangs."""
+        if not self.wrong():
+            return ""
+        leaked = any(name not in self.case.dns for name, _ in self.names)
+        beyond = set(self.opens) - set(self.case.reaches or ())
+        status = self.statuses[0] if self.statuses else 0
+        refused = status == 0 or status >= 400
+        return "~" if refused and not leaked and not beyond else "!"
+
+    def brief(self):
+        words = {-2: "no answer", 0: "closed", -1: "no HTTP"}
+        text = ", ".join(words.get(status, str(status)) for status in self.statuses)
+        for where in self.opens:
+            host, port = where.rsplit(":", 1)
+            text += f" →{NAMES.get(host, host)}:{port}"
+        leaked = [name for name, _ in self.names if name not in self.case.dns]
+        if leaked:
+            text += f" DNS:{leaked[0][:24]}"
+        passed = [t for t in self.case.lacks if t in self.data]
+        if passed and self.opens:
+            text += " passes " + ascii(passed[0].decode("latin-1"))[1:-1].strip()[:16]
+        return text
+
+
+def right_answer(case):
+    text = ", ".join("/".join(map(str, dict.fromkeys((status, *(case.also if i == 0 else ())))))
+                     for i, status in enumerate(case.status))
+    text = text.replace("0", "closed") if text == "0" else text
+    for where in dict.fromkeys(case.reaches or ()):
+        host, port = where.rsplit(":", 1)
+        text += f" →{NAMES.get(host, host)}:{port}"
+    return text
+
+
+def print_table(rows, proxies, markdown):
+    if markdown:
+        print("| # | input | right | " + " | ".join(proxies) + " |")
+        print("|" + "---|" * (len(proxies) + 3))
+    for part, cases in rows:
+        if not markdown:
+            print(f"\n{part}\n    #  {'input':<54} {'right':<22} " + " ".join(f"{name:<36}" for name in proxies))
+        for case, outcomes in cases:
+            if markdown and all(outcome.mark() != "!" for outcome in outcomes.values()):
+                continue
+            cells = [f"{outcomes[name].mark():1} {outcomes[name].brief()}".strip() for name in proxies]
+            if markdown:
+                what = case.what.replace("|", "\\|")
+                print(f"| {case.number} | {what} | {right_answer(case)} | " + " | ".join(cells) + " |")
+            else:
+                print(f"  {case.number:>3}  {case.what:<54} {right_answer(case):<22} " +
+                      " ".join(f"{cell:<36}" for cell in cells))
+
+
+def enter(space):
+    """From here on this process is where the sandbox would be."""
+    with open(f"/run/netns/{space}", encoding="utf-8") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def try_one(name, argv, spaces, folder, cases):
+    """What one proxy does with all cases; alone, so that every query and connection is its own."""
+    worlds, process = [], None
+    try:
+        worlds = [World(spaces[0], "-", INSIDE), World(spaces[1], "names", OUTSIDE)]
+        with open(folder / f"{name}.out", "wb") as out:
+            process = subprocess.Popen(argv, stdout=out, stderr=out)
+        wait_for_port(PROXY_PORTS[name], process)
+        trial = Trial(*worlds)
+        trial.barrier(PROXY_PORTS[name])  # Whatever a proxy asks for at its first request is no input's.
+        return [trial.run(PROXY_PORTS[name], case) for case in cases]
+    finally:
+        if process:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+        for world in worlds:
+            world.close()
+
+
+def try_all(spaces, folder, build, options):
+    enter(spaces[0])
+    parts = [(part, [case for case in cases if options.only in f"{case.number} {case.what}"]) for part, cases in ALL]
+    cases = [case for _, chosen in parts for case in chosen]
+    found = {name: try_one(name, argv, spaces, folder, cases)
+             for name, argv in commands(folder, build).items() if options.proxy in ("", name)}
+    at, rows = 0, []
+    for part, chosen in parts:
+        rows.append((part, [(case, {name: outcomes[at + i] for name, outcomes in found.items()})
+                            for i, case in enumerate(chosen)]))
+        at += len(chosen)
+    print_table(rows, list(found), options.markdown)
+    print()
+    for name in PROXY_PORTS:
+        marks = [outcome.mark() for outcome in found.get(name, [])]
+        print(f"{name}: {marks.count('')} of {len(marks)} right, {marks.count('~')} refused in another way, "
+              f"{marks.count('!')} wrong" if marks else f"{name}: not installed or not asked for, not tried")
+    wrong = [outcome for outcome in found.get("ours", []) if outcome.wrong()]
+    for outcome in wrong:
+        print(f"OURS IS WRONG: {outcome.case.number} {outcome.case.what}: {outcome.wrong()}")
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    repository = pathlib.Path(__file__).resolve().parents[2]
+    parser.add_argument("--build", type=pathlib.Path, default=repository / "build-test")
+    parser.add_argument("--only", default="", help="inputs whose number or words contain this")
+    parser.add_argument("--proxy", default="", help="only this one: ours, squid or tinyproxy")
+    parser.add_argument("--markdown", action="store_true", help="the inputs that somebody gets wrong, as a table for a page")
+    options = parser.parse_args()
+    if os.geteuid() != 0 or not (options.build / "daemons/egress/sandboxkit-egress").exists():
+        print("needs root and a build (--build FOLDER)", file=sys.stderr)
+        return 2
+    near, far = (f"sandboxkit-peers-{os.getpid()}-{side}" for side in ("near", "far"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="sbx-peers."))
+    folder.chmod(0o777)  # squid and tinyproxy leave root
+    try:
+        make_spaces(near, far)
+        return try_all((near, far), folder, options.build.resolve(), options)
+    finally:
+        for space in (near, far):
+            subprocess.run(["ip", "netns", "delete", space], check=False, stderr=subprocess.DEVNULL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
