@@ -1,8 +1,8 @@
 #include "egress/resolver.h"
 
+#include "egress/dns_answer.h"
+
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include <ares.h>
@@ -21,55 +21,6 @@ struct Library {
   Library() : status(ares_library_init(ARES_LIB_INIT_ALL)) {}
   const int status;
 };
-
-Error error_of(int status, const std::string& name) {
-  const std::string what = "resolve `" + name + "`: " + ares_strerror(status);
-  switch (status) {
-    case ARES_ENOTFOUND:
-    case ARES_ENODATA:
-      return {ErrorCode::kNotFound, what};
-    case ARES_ETIMEOUT:
-      return {ErrorCode::kDeadlineExceeded, what};
-    default:
-      return {ErrorCode::kUnavailable, what};
-  }
-}
-
-Result<Resolver::Addresses> parse_v4(const unsigned char* answer, int length,
-                                     const std::string& name) {
-  std::array<ares_addrttl, Resolver::kMaxAnswers> rows{};
-  int count = static_cast<int>(rows.size());
-  if (const int status = ares_parse_a_reply(answer, length, nullptr, rows.data(), &count);
-      status != ARES_SUCCESS) {
-    return error_of(status, name);
-  }
-  Resolver::Addresses out;
-  for (int i = 0; i < count; ++i) {
-    IpAddress address;
-    std::memcpy(address.bytes.data(), &rows[static_cast<std::size_t>(i)].ipaddr, 4);
-    out.push_back(address);
-  }
-  return out;
-}
-
-Result<Resolver::Addresses> parse_v6(const unsigned char* answer, int length,
-                                     const std::string& name) {
-  std::array<ares_addr6ttl, Resolver::kMaxAnswers> rows{};
-  int count = static_cast<int>(rows.size());
-  if (const int status = ares_parse_aaaa_reply(answer, length, nullptr, rows.data(), &count);
-      status != ARES_SUCCESS) {
-    return error_of(status, name);
-  }
-  Resolver::Addresses out;
-  for (int i = 0; i < count; ++i) {
-    IpAddress address;
-    address.is_v6 = true;
-    std::memcpy(address.bytes.data(), &rows[static_cast<std::size_t>(i)].ip6addr, 16);
-    // Through text, so that a mapped address becomes the IPv4 address that it means.
-    out.push_back(IpAddress::parse(address.to_string()).value_or(address));
-  }
-  return out;
-}
 
 class AresResolver final : public Resolver {
  public:
@@ -120,7 +71,7 @@ class AresResolver final : public Resolver {
     ++pending_;
     auto* query = new Query{*this, name, std::make_shared<Answer>(std::move(callback)), true};
     query->answer->timer = loop_.run_after(
-        timeout_, [answer = query->answer, name] { answer->give(error_of(ARES_ETIMEOUT, name)); });
+        timeout_, [answer = query->answer, name] { answer->give(dns_error(ARES_ETIMEOUT, name)); });
     send(query);
   }
 
@@ -160,13 +111,13 @@ class AresResolver final : public Resolver {
       self.loop_.cancel(query->answer->timer);
       return;
     }
-    Result<Addresses> result = error_of(status, query->name);
+    Result<Addresses> result = dns_error(status, query->name);
     if (status == ARES_SUCCESS) {
-      result = query->asks_v4 ? parse_v4(bytes, length, query->name)
-                              : parse_v6(bytes, length, query->name);
+      result = addresses_in({bytes, static_cast<std::size_t>(length)},
+                            query->asks_v4 ? AddressKind::kV4 : AddressKind::kV6, query->name);
     }
-    const bool no_v4 = query->asks_v4 && status != ARES_ENOTFOUND &&
-                       (result ? result->empty() : result.error().code == ErrorCode::kNotFound);
+    const bool no_v4 = query->asks_v4 && status != ARES_ENOTFOUND && !result &&
+                       result.error().code == ErrorCode::kNotFound;
     if (no_v4) {
       // Sent from the loop: c-ares is in the middle of its own bookkeeping here.
       query->asks_v4 = false;
@@ -178,9 +129,6 @@ class AresResolver final : public Resolver {
         raw->owner.send(raw);
       });
       return;
-    }
-    if (result && result->empty()) {
-      result = error_of(ARES_ENODATA, query->name);
     }
     --self.pending_;
     self.loop_.cancel(query->answer->timer);
