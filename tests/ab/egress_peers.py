@@ -89,6 +89,13 @@ class World:
             if not self.news.wait_for(lambda: any(map(wanted, self.events[since:])), 20):
                 raise TimeoutError("the upstreams do not answer")
 
+    def sync(self):
+        """Until all that has reached this side is written down."""
+        since = len(self.events)
+        self.process.stdin.write(f"after {since}\n")
+        self.process.stdin.flush()
+        self.wait_for(lambda event: "mark" in event, since)
+
     def close(self):
         self.process.stdin.close()
         self.process.wait(10)
@@ -230,10 +237,8 @@ class Trial:
             while data:
                 data = client.recv(65536)
         self.far.wait_for(lambda event: mark in event.get("data", ""), since)
-        since = len(self.near.events)
-        with socket.create_connection(("127.0.0.1", 22), timeout=5) as client:
-            client.sendall(mark.encode())
-            self.near.wait_for(lambda event: mark in event.get("data", ""), since)
+        self.far.sync()
+        self.near.sync()
 
     def run(self, port, case):
         marks = len(self.near.events), len(self.far.events)
@@ -247,6 +252,8 @@ class Trial:
                 if "data" in event and "/barrier-" not in event["data"]}
         reached, data, names = [], "", []
         for side, event in events:
+            if "mark" in event:
+                continue
             if "dns" in event:
                 if event["dns"] != "barrier.w.test":
                     names.append((event["dns"], event["kind"]))
@@ -322,23 +329,36 @@ def right_answer(case):
     return text
 
 
-def print_table(rows, proxies, markdown):
-    if markdown:
-        print("| # | input | right | " + " | ".join(proxies) + " |")
-        print("|" + "---|" * (len(proxies) + 3))
+def print_table(rows, proxies):
     for part, cases in rows:
-        if not markdown:
-            print(f"\n{part}\n    #  {'input':<54} {'right':<22} " + " ".join(f"{name:<36}" for name in proxies))
+        print(f"\n{part}\n    #  {'input':<54} {'right':<22} " + " ".join(f"{name:<36}" for name in proxies))
         for case, outcomes in cases:
-            if markdown and all(outcome.mark() != "!" for outcome in outcomes.values()):
-                continue
             cells = [f"{outcomes[name].mark():1} {outcomes[name].brief()}".strip() for name in proxies]
-            if markdown:
-                what = case.what.replace("|", "\\|")
-                print(f"| {case.number} | {what} | {right_answer(case)} | " + " | ".join(cells) + " |")
-            else:
-                print(f"  {case.number:>3}  {case.what:<54} {right_answer(case):<22} " +
-                      " ".join(f"{cell:<36}" for cell in cells))
+            print(f"  {case.number:>3}  {case.what:<54} {right_answer(case):<22} " +
+                  " ".join(f"{cell:<36}" for cell in cells))
+
+
+def print_summary(rows, proxies):
+    """One line for each number, as a table for a page: how many are right, and which are wrong."""
+    print("| # | inputs | " + " | ".join(proxies) + " |")
+    print("|" + "---|" * (len(proxies) + 2))
+    groups = {}
+    for _, cases in rows:
+        for case, outcomes in cases:
+            groups.setdefault(case.number, []).append((case, outcomes))
+    for number, found in sorted(groups.items(), key=lambda item: (not item[0].isdigit(), item[0].zfill(3))):
+        cells = []
+        for name in proxies:
+            marks = [(outcomes[name].mark(), case.what) for case, outcomes in found]
+            wrong = [what for mark, what in marks if mark == "!"]
+            text = f"{sum(mark == '' for mark, _ in marks)} right"
+            other = sum(mark == "~" for mark, _ in marks)
+            text += f", {other} refused otherwise" if other else ""
+            if wrong:
+                shown = ", ".join(wrong[:3]) + (", …" if len(wrong) > 3 else "")
+                text += f", **{len(wrong)} wrong**: {shown}"
+            cells.append(text.replace("|", "\\|"))
+        print(f"| {number} | {len(found)} | " + " | ".join(cells) + " |")
 
 
 def enter(space):
@@ -382,7 +402,7 @@ def try_all(spaces, folder, build, options):
         rows.append((part, [(case, {name: outcomes[at + i] for name, outcomes in found.items()})
                             for i, case in enumerate(chosen)]))
         at += len(chosen)
-    print_table(rows, list(found), options.markdown)
+    (print_summary if options.markdown else print_table)(rows, list(found))
     print()
     for name in PROXY_PORTS:
         marks = [outcome.mark() for outcome in found.get(name, [])]
@@ -400,7 +420,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=repository / "build-test")
     parser.add_argument("--only", default="", help="inputs whose number or words contain this")
     parser.add_argument("--proxy", default="", help="only this one: ours, squid or tinyproxy")
-    parser.add_argument("--markdown", action="store_true", help="the inputs that somebody gets wrong, as a table for a page")
+    parser.add_argument("--markdown", action="store_true", help="one line for each number, as a table for a page")
     options = parser.parse_args()
     if os.geteuid() != 0 or not (options.build / "daemons/egress/sandboxkit-egress").exists():
         print("needs root and a build (--build FOLDER)", file=sys.stderr)

@@ -64,6 +64,7 @@ def framing(what, fields, body, **more):
 
 
 SMUGGLED = b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+INNER = get("http://ok.test/inner")
 
 MATCHER = [
     tunnel("1", "CONNECT OK.TEST:443", connect("OK.TEST:443")),
@@ -140,6 +141,14 @@ MATCHER = [
     bad("+", "HTTP/0.9", b"GET http://ok.test/\r\n\r\n"),
     bad("+", "HTTP/1.10", get("http://ok.test/", version="HTTP/1.10"), also=(505,)),
     bad("+", "HTTP/2.0 in text", get("http://ok.test/", version="HTTP/2.0"), also=(505,)),
+    bad("+", "http://ok.test:80:80/", get("http://ok.test:80:80/")),
+    bad("+", "a bracketed name", connect("[ok.test]:443")),
+    bad("+", "a label of 64 bytes", connect("a" * 64 + ".w.test:443")),
+    bad("+", "a name of 254 bytes", connect("a." * 123 + "aw.w.test:443")),
+    denied("+", "an address of version 6", connect("[2606:4700::1]:443")),
+    denied("+", "[::ffff:93.184.216.34]", connect("[::ffff:93.184.216.34]:443")),
+    tunnel("+", "a service label, _x.w.test", connect("_x.w.test:443"), WILD443, "_x.w.test"),
+    bad("+", "an asterisk, *.w.test", connect("*.w.test:443")),
 ]
 
 DNS = [
@@ -193,6 +202,14 @@ FORWARD = [
     bad("49", "OPTIONS *", get("*", method="OPTIONS")),
     bad("+", "two Host fields", get("http://ok.test/", "Host: evil.test\r\n")),
     bad("+", "no Host", b"GET http://ok.test/ HTTP/1.1\r\n\r\n"),
+    bad("+", "Host with a blank in it", get("http://ok.test/", host="ok.test evil.test")),
+    denied("+", "Expect: 100-continue to evil", get("http://evil.test/", "Expect: 100-continue\r\nContent-Length: 4\r\n", method="POST"),
+           spared=(b"100 Continue",)),
+    Input("51", "a POST to evil whose body is a request to ok",
+          [get("http://evil.test/", f"Content-Length: {len(INNER)}\r\n", method="POST", body=INNER)], (403,)),
+    plain("52", "trailers of a request with a Host",
+          get("http://ok.test/", "Transfer-Encoding: chunked\r\n", method="POST",
+              body=b"4\r\nping\r\n0\r\nHost: evil.test\r\n\r\n"), has=(b"ping",), lacks=(b"evil",)),
     Input("51", "keep-alive: ok, then evil", [get("http://ok.test/a"), get("http://evil.test/b")], (200, 403),
           (OK80,), lacks=(b"evil", b"/b"), dns=("ok.test",)),
     Input("51", "pipelined ok and evil", [get("http://ok.test/a") + get("http://evil.test/b")], (200, 403),

@@ -3,14 +3,16 @@
 
 Usage: peers_world.py NAMES ADDRESS...     NAMES: `names` to serve DNS on the first address, or `-`
 
-Prints one JSON line for each query, each connection and each piece of data, in order.
+Prints one JSON line for each query, each connection and each piece of data, in order. A line on its
+standard input is answered with a mark when all that had come before it is printed.
 """
 import itertools
 import json
+import os
+import selectors
 import socket
 import struct
 import sys
-import threading
 
 OK, WILD, EVIL, PTR = "93.184.216.34", "93.184.216.35", "93.184.216.66", "203.0.113.9"
 OWN = "10.77.0.1"  # of the proxies' own machine
@@ -25,14 +27,12 @@ SPECIAL = {
 }
 A, CNAME, PTR_TYPE, AAAA = 1, 5, 12, 28
 NXDOMAIN, SERVFAIL = 3, 2
-lock = threading.Lock()
-connections = itertools.count()
+numbers = itertools.count()
 asked = {}
 
 
 def say(**event):
-    with lock:
-        print(json.dumps(event), flush=True)
+    print(json.dumps(event), flush=True)
 
 
 def labels(name):
@@ -98,25 +98,6 @@ def answer(query, over_tcp):
     return query[:2] + struct.pack("!HHHHH", flags, 1, len(rows), 0, 0) + question + body
 
 
-def serve_udp(address):
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind((address, 53))
-    while True:
-        query, peer = server.recvfrom(4096)
-        reply = answer(query, False)
-        if reply:
-            server.sendto(reply, peer)
-
-
-def serve_dns_stream(connection):
-    with connection:
-        head = connection.recv(2)
-        if len(head) == 2:
-            reply = answer(connection.recv(struct.unpack("!H", head)[0]), True)
-            if reply:
-                connection.sendall(struct.pack("!H", len(reply)) + reply)
-
-
 def body_left(head, rest):
     """How many bytes of this request's body are still to come; None: the end is not known yet."""
     fields = head.lower()
@@ -147,76 +128,116 @@ ODD_ANSWERS = {
 }
 
 
-def serve_http(connection, note):
-    pending = b""
-    while True:
-        data = connection.recv(65536)
-        if not data:
-            return
-        note(data)
-        pending += data
-        while b"\r\n\r\n" in pending or b"\n\n" in pending:
-            mark = b"\r\n\r\n" if b"\r\n\r\n" in pending else b"\n\n"
-            head, rest = pending.split(mark, 1)
-            size = body_left(head, rest)
-            if size is None:
-                break
-            pending = rest[size:]
-            words = head.split(b" ", 2)
-            path = words[1] if len(words) > 1 else b"/"
-            if path in ODD_ANSWERS:
-                connection.sendall(ODD_ANSWERS[path])
-                if path in (b"/unasked101", b"/barelf"):
-                    return
-                continue
-            body = b"" if words[0] == b"HEAD" else b"ok"
-            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + body)
+class Connection:
+    """One accepted connection; `serve` is told of new bytes and returns False to close."""
 
+    def __init__(self, world, sock, where, serve):
+        self.world, self.sock, self.where, self.serve = world, sock, where, serve
+        self.number, self.pending = next(numbers), b""
+        sock.settimeout(5)  # For what is sent; nothing is read before it is there.
+        if serve is not serve_dns:
+            say(open=where, connection=self.number)
+        if serve is serve_raw:
+            self.send(b"up:")
+        world.register(sock, selectors.EVENT_READ, self.readable)
 
-def serve_raw(connection, note):
-    connection.sendall(b"up:")
-    while True:
-        data = connection.recv(65536)
-        if not data:
-            return
-        note(data)
-        connection.sendall(data)
-
-
-def serve_one(connection, where, number, serve):
-    def note(data):
-        say(data=data.decode("latin-1"), at=where, connection=number)
-    with connection:
-        connection.settimeout(20)
+    def send(self, data):
         try:
-            serve(connection, note)
+            self.sock.sendall(data)
         except OSError:
-            pass
+            pass  # Gone; the end is read next.
+
+    def readable(self):
+        try:
+            data = self.sock.recv(65536)
+        except OSError:
+            data = b""
+        if data and self.serve is not serve_dns:
+            say(data=data.decode("latin-1"), at=self.where, connection=self.number)
+        self.pending += data
+        if not data or self.serve(self) is False:
+            self.world.unregister(self.sock)
+            self.sock.close()
 
 
-def serve_tcp(address, port, serve):
+def serve_raw(connection):
+    connection.send(connection.pending)
+    connection.pending = b""
+
+
+def serve_dns(connection):
+    text = connection.pending
+    if len(text) >= 2 and len(text) >= 2 + struct.unpack("!H", text[:2])[0]:
+        reply = answer(text[2:], True)
+        if reply:
+            connection.send(struct.pack("!H", len(reply)) + reply)
+        connection.pending = b""
+
+
+def serve_http(connection):
+    while b"\r\n\r\n" in connection.pending or b"\n\n" in connection.pending:
+        mark = b"\r\n\r\n" if b"\r\n\r\n" in connection.pending else b"\n\n"
+        head, rest = connection.pending.split(mark, 1)
+        size = body_left(head, rest)
+        if size is None:
+            return None
+        connection.pending = rest[size:]
+        words = head.split(b" ", 2)
+        path = words[1] if len(words) > 1 else b"/"
+        if path in ODD_ANSWERS:
+            connection.send(ODD_ANSWERS[path])
+            if path in (b"/unasked101", b"/barelf"):
+                return False
+            continue
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + (b"" if words[0] == b"HEAD" else b"ok"))
+    return None
+
+
+def listen(world, address, port, serve):
     listener = socket.create_server((address, port), backlog=512)
-    while True:
-        connection, _ = listener.accept()
-        where = f"{address}:{port}"
-        number = next(connections)
-        if port != 53:
-            say(open=where, connection=number)
-        target = (serve_dns_stream, (connection,)) if port == 53 else \
-            (serve_one, (connection, where, number, serve))
-        threading.Thread(target=target[0], args=target[1], daemon=True).start()
+    world.register(listener, selectors.EVENT_READ,
+                   lambda: Connection(world, listener.accept()[0], f"{address}:{port}", serve))
+
+
+def listen_dns(world, address):
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((address, 53))
+
+    def readable():
+        query, peer = server.recvfrom(4096)
+        reply = answer(query, False)
+        if reply:
+            server.sendto(reply, peer)
+    world.register(server, selectors.EVENT_READ, readable)
+    listen(world, address, 53, serve_dns)
 
 
 def main():
     names, hosts = sys.argv[1], sys.argv[2:]
-    jobs = [(serve_tcp, (host, port, serve)) for host in hosts
-            for ports, serve in ((HTTP_PORTS, serve_http), (RAW_PORTS, serve_raw)) for port in ports]
+    world = selectors.DefaultSelector()
+    for host in hosts:
+        for port in HTTP_PORTS:
+            listen(world, host, port, serve_http)
+        for port in RAW_PORTS:
+            listen(world, host, port, serve_raw)
     if names == "names":
-        jobs += [(serve_udp, (hosts[0],)), (serve_tcp, (hosts[0], 53, None))]
-    for job, arguments in jobs:
-        threading.Thread(target=job, args=arguments, daemon=True).start()
+        listen_dns(world, hosts[0])
+    world.register(sys.stdin, selectors.EVENT_READ, None)
     say(ready=True)
-    sys.stdin.read()  # Ends with its parent.
+    asked_for = ""
+    while True:
+        # All that is there is served before a mark is answered: what came before it stands before it.
+        ready = [key for key, _ in world.select(0 if asked_for else None)]
+        for key in ready:
+            if key.fileobj is not sys.stdin:
+                key.data()
+        if asked_for and not ready:
+            say(mark=asked_for)
+            asked_for = ""
+        if any(key.fileobj is sys.stdin for key in ready):
+            asked_for = os.read(0, 4096).decode().strip()
+            if not asked_for:
+                return  # Ends with its parent.
 
 
 if __name__ == "__main__":
