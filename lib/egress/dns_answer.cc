@@ -1,5 +1,7 @@
 #include "egress/dns_answer.h"
 
+#include "egress/resolver.h"
+
 #include <array>
 #include <cstring>
 #include <limits>
@@ -12,7 +14,7 @@ namespace {
 
 Result<std::vector<IpAddress>> parse_v4(std::span<const unsigned char> message,
                                         const std::string& name) {
-  std::array<ares_addrttl, kMaxDnsAnswers> rows{};
+  std::array<ares_addrttl, Resolver::kMaxAnswers> rows{};
   int count = static_cast<int>(rows.size());
   if (const int status = ares_parse_a_reply(message.data(), static_cast<int>(message.size()),
                                             nullptr, rows.data(), &count);
@@ -30,7 +32,7 @@ Result<std::vector<IpAddress>> parse_v4(std::span<const unsigned char> message,
 
 Result<std::vector<IpAddress>> parse_v6(std::span<const unsigned char> message,
                                         const std::string& name) {
-  std::array<ares_addr6ttl, kMaxDnsAnswers> rows{};
+  std::array<ares_addr6ttl, Resolver::kMaxAnswers> rows{};
   int count = static_cast<int>(rows.size());
   if (const int status = ares_parse_aaaa_reply(message.data(), static_cast<int>(message.size()),
                                                nullptr, rows.data(), &count);

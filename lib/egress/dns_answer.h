@@ -10,16 +10,14 @@
 
 namespace sandboxkit::egress {
 
-/// More addresses than this of one name are not looked at.
-inline constexpr std::size_t kMaxDnsAnswers = 64;
-
 enum class AddressKind : std::uint8_t { kV4, kV6 };
 
 /// What a status of c-ares means; `name` is for the words.
 Error dns_error(int status, const std::string& name);
 
-/// The addresses of one kind in a name server's message. An IPv4-mapped address is the IPv4 address
-/// that it means. Pure. Errors: kNotFound when there is none, kUnavailable when it cannot be read.
+/// The addresses of one kind in a name server's message, the first `Resolver::kMaxAnswers` of them.
+/// An IPv4-mapped address is the IPv4 address that it means. Pure.
+/// Errors: kNotFound when there is none, kUnavailable when it cannot be read.
 Result<std::vector<IpAddress>> addresses_in(std::span<const unsigned char> message,
                                             AddressKind kind, const std::string& name);
 

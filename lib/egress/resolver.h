@@ -16,6 +16,7 @@ namespace sandboxkit::egress {
 /// query. Thread-safety: the loop's thread.
 class Resolver {
  public:
+  static constexpr std::size_t kMaxAnswers = 64;
   static constexpr std::size_t kMaxPending = 512;
 
   using Addresses = std::vector<IpAddress>;

@@ -23,13 +23,13 @@ import tempfile
 import threading
 import time
 
-from peers_inputs import ALL, NAMES, get
+from peers_inputs import ALL, ALL_STRICT, NAMES, get
 from peers_world import EVIL, OK, OWN, PTR, WILD
 
 NAMESERVER = "93.184.216.53"
 OUTSIDE = [NAMESERVER, OK, WILD, EVIL, PTR, "169.254.169.254", "10.0.0.5"]
 INSIDE = ["127.0.0.1", OWN]
-PROXY_PORTS = {"ours": 3128, "squid": 3129, "tinyproxy": 3130}
+PROXY_PORTS = {"ours": 3128, "squid": 3129, "tinyproxy": 3130, "ours, strict": 3131}
 DOMAINS = ["ok.test", "*.w.test"]
 SQUID = """http_port 127.0.0.1:{port}
 acl allowed dstdomain ok.test .w.test
@@ -125,10 +125,13 @@ def make_spaces(near, far):
 
 def commands(folder, build):
     """What to run for each proxy that is there."""
-    policy = {"listen": f"127.0.0.1:{PROXY_PORTS['ours']}", "allowed_domains": DOMAINS,
-              "dns_servers": [NAMESERVER], "policy_hash": "ab"}
-    (folder / "policy.json").write_text(json.dumps(policy))
-    found = {"ours": [str(build / "daemons/egress/sandboxkit-egress"), "--config-dir", str(folder)]}
+    found = {}
+    for name, strict in (("ours", False), ("ours, strict", True)):
+        policy = {"listen": f"127.0.0.1:{PROXY_PORTS[name]}", "allowed_domains": DOMAINS, "strict_tls": strict,
+                  "dns_servers": [NAMESERVER], "policy_hash": "ab"}
+        (folder / name).mkdir()
+        (folder / name / "policy.json").write_text(json.dumps(policy))
+        found[name] = [str(build / "daemons/egress/sandboxkit-egress"), "--config-dir", str(folder / name)]
     if shutil.which("squid"):
         (folder / "squid.conf").write_text(
             SQUID.format(port=PROXY_PORTS["squid"], dns=NAMESERVER, folder=folder))
@@ -189,8 +192,8 @@ def answers_in(data):
 
 
 def ask(port, case):
-    """Sends the pieces; returns statuses and all that came. A status of 0: closed without an answer;
-    -2: neither an answer nor an end."""
+    """Sends the pieces; returns statuses, all that came, and whether the proxy ended it. A status of 0:
+    closed without an answer; -2: neither an answer nor an end."""
     received, end, statuses = b"", time.monotonic() + case.seconds, []
     wanted = len(case.status)
     with dial(port) as client:
@@ -205,20 +208,20 @@ def ask(port, case):
                 statuses, partial = answers_in(received)
                 enough = len(statuses) >= (wanted if last else min(i + 1, wanted)) and not partial
                 heard = all(text in received for text in case.gets) or not last or statuses[:1] != [200]
-                if enough and heard and len(received) > before:
+                if enough and heard and len(received) > before and not (last and case.closes):
                     break
                 client.settimeout(max(0.01, end - time.monotonic()))
                 try:
                     data = client.recv(65536)
                 except TimeoutError:
-                    return statuses + ([-2] if len(statuses) < wanted else []), received
+                    return statuses + ([-2] if len(statuses) < wanted else []), received, False
                 except OSError:
                     data = b""
                 if not data:
                     statuses, _ = answers_in(received)
-                    return statuses or [0], received
+                    return statuses or [0], received, True
                 received += data
-    return statuses, received
+    return statuses, received, False
 
 
 class Trial:
@@ -242,7 +245,7 @@ class Trial:
 
     def run(self, port, case):
         marks = len(self.near.events), len(self.far.events)
-        statuses, received = ask(port, case)
+        statuses, received, ended = ask(port, case)
         self.barrier(port)
         events = [(side, event) for side, world, mark in (("far", self.far, marks[1]), ("near", self.near, marks[0]))
                   for event in world.events[mark:]]
@@ -264,12 +267,12 @@ class Trial:
             else:
                 reached.append(event["at"])  # A connection that was kept is reached by its bytes.
                 data += event["data"]
-        return Outcome(case, statuses, received, tuple(dict.fromkeys(reached)), data.encode("latin-1"), names)
+        return Outcome(case, statuses, received, ended, tuple(dict.fromkeys(reached)), data.encode("latin-1"), names)
 
 
 class Outcome:
-    def __init__(self, case, statuses, received, opens, data, names):
-        self.case, self.statuses, self.received = case, statuses, received
+    def __init__(self, case, statuses, received, ended, opens, data, names):
+        self.case, self.statuses, self.received, self.ended = case, statuses, received, ended
         self.opens, self.data, self.names = opens, data, names
 
     def wrong(self):
@@ -286,6 +289,8 @@ class Outcome:
         out += [f"upstream got {text!r}" for text in case.lacks if text in self.data]
         out += [f"client did not get {text!r}" for text in case.gets if text not in self.received]
         out += [f"client got {text!r}" for text in case.spared if text in self.received]
+        if case.closes and not self.ended:
+            out.append("was not ended")
         leaked = [name for name, _ in self.names if name not in case.dns]
         out += [f"asked DNS for {name}" for name in dict.fromkeys(leaked)]
         queries = sum(kind == "A" for _, kind in self.names)
@@ -294,19 +299,22 @@ class Outcome:
         return "; ".join(out)
 
     def mark(self):
-        """Nothing when it is right, `~` when it refuses in another way, `!` when something got out
-        that must not, or the client hangs."""
+        """Nothing when it is right, `!` when something gets out or is let through that must not, or the
+        client hangs, and `~` when it answers otherwise, which harms nobody but whoever asked."""
         if not self.wrong():
             return ""
-        leaked = any(name not in self.case.dns for name, _ in self.names)
-        beyond = set(self.opens) - set(self.case.reaches or ())
-        status = self.statuses[0] if self.statuses else 0
-        refused = status == 0 or status >= 400
-        return "~" if refused and not leaked and not beyond else "!"
+        case = self.case
+        harm = (any(name not in case.dns for name, _ in self.names)
+                or (case.reaches is not None and not set(self.opens) <= set(case.reaches))
+                or any(text in self.data for text in case.lacks) or any(text in self.received for text in case.spared)
+                or -2 in self.statuses or (case.closes and not self.ended)
+                or any(0 < got < 400 <= right for got, right in zip(self.statuses, case.status)))
+        return "!" if harm else "~"
 
     def brief(self):
         words = {-2: "no answer", 0: "closed", -1: "no HTTP"}
         text = ", ".join(words.get(status, str(status)) for status in self.statuses)
+        text += ", closed" if self.case.closes and self.ended and self.statuses != [0] else ""
         for where in self.opens:
             host, port = where.rsplit(":", 1)
             text += f" →{NAMES.get(host, host)}:{port}"
@@ -323,6 +331,7 @@ def right_answer(case):
     text = ", ".join("/".join(map(str, dict.fromkeys((status, *(case.also if i == 0 else ())))))
                      for i, status in enumerate(case.status))
     text = text.replace("0", "closed") if text == "0" else text
+    text += ", closed" if case.closes else ""
     for where in dict.fromkeys(case.reaches or ()):
         host, port = where.rsplit(":", 1)
         text += f" →{NAMES.get(host, host)}:{port}"
@@ -331,6 +340,8 @@ def right_answer(case):
 
 def print_table(rows, proxies):
     for part, cases in rows:
+        if not cases:
+            continue
         print(f"\n{part}\n    #  {'input':<54} {'right':<22} " + " ".join(f"{name:<36}" for name in proxies))
         for case, outcomes in cases:
             cells = [f"{outcomes[name].mark():1} {outcomes[name].brief()}".strip() for name in proxies]
@@ -353,7 +364,7 @@ def print_summary(rows, proxies):
             wrong = [what for mark, what in marks if mark == "!"]
             text = f"{sum(mark == '' for mark, _ in marks)} right"
             other = sum(mark == "~" for mark, _ in marks)
-            text += f", {other} refused otherwise" if other else ""
+            text += f", {other} otherwise" if other else ""
             if wrong:
                 shown = ", ".join(wrong[:3]) + (", …" if len(wrong) > 3 else "")
                 text += f", **{len(wrong)} wrong**: {shown}"
@@ -391,12 +402,11 @@ def try_one(name, argv, spaces, folder, cases):
             world.close()
 
 
-def try_all(spaces, folder, build, options):
-    enter(spaces[0])
-    parts = [(part, [case for case in cases if options.only in f"{case.number} {case.what}"]) for part, cases in ALL]
+def try_some(parts, proxies, spaces, folder, options):
+    """The table of some inputs, and how many of each proxy are right; returns what ours got wrong."""
+    parts = [(part, [case for case in cases if options.only in f"{case.number} {case.what}"]) for part, cases in parts]
     cases = [case for _, chosen in parts for case in chosen]
-    found = {name: try_one(name, argv, spaces, folder, cases)
-             for name, argv in commands(folder, build).items() if options.proxy in ("", name)}
+    found = {name: try_one(name, argv, spaces, folder, cases) for name, argv in proxies.items()}
     at, rows = 0, []
     for part, chosen in parts:
         rows.append((part, [(case, {name: outcomes[at + i] for name, outcomes in found.items()})
@@ -404,11 +414,25 @@ def try_all(spaces, folder, build, options):
         at += len(chosen)
     (print_summary if options.markdown else print_table)(rows, list(found))
     print()
+    for name, outcomes in found.items():
+        marks = [outcome.mark() for outcome in outcomes]
+        print(f"{name}: {marks.count('')} of {len(marks)} right, {marks.count('~')} answered otherwise, "
+              f"{marks.count('!')} wrong")
+    return [outcome for name, outcomes in found.items() if name.startswith("ours") for outcome in outcomes
+            if outcome.wrong()]
+
+
+def try_all(spaces, folder, build, options):
+    enter(spaces[0])
+    known = {name: argv for name, argv in commands(folder, build).items() if options.proxy in ("", name)}
+    strict = {name: argv for name, argv in known.items() if name == "ours, strict"}
+    wrong = []
+    for parts, proxies in ((ALL, {name: argv for name, argv in known.items() if name not in strict}), (ALL_STRICT, strict)):
+        if proxies:
+            wrong += try_some(parts, proxies, spaces, folder, options)
     for name in PROXY_PORTS:
-        marks = [outcome.mark() for outcome in found.get(name, [])]
-        print(f"{name}: {marks.count('')} of {len(marks)} right, {marks.count('~')} refused in another way, "
-              f"{marks.count('!')} wrong" if marks else f"{name}: not installed or not asked for, not tried")
-    wrong = [outcome for outcome in found.get("ours", []) if outcome.wrong()]
+        if name not in known:
+            print(f"{name}: not installed or not asked for, not tried")
     for outcome in wrong:
         print(f"OURS IS WRONG: {outcome.case.number} {outcome.case.what}: {outcome.wrong()}")
     return 1 if wrong else 0
@@ -419,7 +443,7 @@ def main():
     repository = pathlib.Path(__file__).resolve().parents[2]
     parser.add_argument("--build", type=pathlib.Path, default=repository / "build-test")
     parser.add_argument("--only", default="", help="inputs whose number or words contain this")
-    parser.add_argument("--proxy", default="", help="only this one: ours, squid or tinyproxy")
+    parser.add_argument("--proxy", default="", help="only this one: ours, squid, tinyproxy or `ours, strict`")
     parser.add_argument("--markdown", action="store_true", help="one line for each number, as a table for a page")
     options = parser.parse_args()
     if os.geteuid() != 0 or not (options.build / "daemons/egress/sandboxkit-egress").exists():

@@ -4,6 +4,7 @@ Numbers are those of the attack list of the wall; what has none was found by loo
 list lacks. The policy: `ok.test` and `*.w.test`, port 80 for plain HTTP and 443 for CONNECT.
 """
 import dataclasses
+import ssl
 
 from peers_world import EVIL, OK, OWN, WILD
 
@@ -23,8 +24,9 @@ class Input:
     dns_most: int = 99     # and how many A queries there may be
     gets: tuple = ()       # bytes that the client must get
     spared: tuple = ()     # and bytes that it must not
-    seconds: float = 3     # for the whole of it
+    seconds: float = 8     # for the whole of it
     also: tuple = ()       # other right first statuses
+    closes: bool = False   # the proxy must end it
 
 
 def connect(authority, fields="", early=b"", host="x.test"):
@@ -65,6 +67,35 @@ def framing(what, fields, body, **more):
 
 SMUGGLED = b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"
 INNER = get("http://ok.test/inner")
+
+def hello(name):
+    """What a real client sends first, naming `name`; None: no name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+def in_records(data, size):
+    """The same handshake message in records of `size` bytes."""
+    message = data[5:]
+    pieces = [message[i:i + size] for i in range(0, len(message), size)]
+    return b"".join(b"\x16\x03\x01" + len(piece).to_bytes(2, "big") + piece for piece in pieces)
+
+
+def named(number, what, data, **more):
+    return Input(number, what, [connect("ok.test:443"), data], (200,), (OK443,), (data,), dns=("ok.test",),
+                 gets=(b"up:",), **more)
+
+
+def cut(number, what, data, authority="ok.test:443"):
+    """A tunnel that strict TLS ends before a byte of the client is passed on."""
+    return Input(number, what, [connect(authority), data], (200,), None, lacks=(data[:4],), dns=("ok.test",), closes=True)
+
 
 MATCHER = [
     tunnel("1", "CONNECT OK.TEST:443", connect("OK.TEST:443")),
@@ -194,6 +225,30 @@ TUNNEL = [
     bad("46", "HTTP/2 with prior knowledge", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
 ]
 
+TLS = [
+    named("42", "SNI ok.test", hello("ok.test")),
+    named("42", "SNI evil.test (fronting; not seen without strict TLS)", hello("evil.test")),
+    named("44", "plain HTTP in the tunnel with Host: evil.test (the same)", get("/", host="evil.test")),
+]
+
+STRICT = [
+    named("42", "SNI ok.test", hello("ok.test")),
+    named("42", "SNI OK.test", hello("ok.test").replace(b"ok.test", b"OK.test")),
+    named("42", "hello in records of 50 bytes", in_records(hello("ok.test"), 50)),
+    Input("42", "hello as early data", [connect("ok.test:443", early=hello("ok.test"))], (200,), (OK443,), (b"ok.test",),
+          dns=("ok.test",), gets=(b"up:",)),
+    cut("42", "SNI evil.test", hello("evil.test")),
+    cut("42", "SNI evil.test in records of 50 bytes", in_records(hello("evil.test"), 50)),
+    cut("42", "SNI a.ok.test", hello("a.ok.test")),
+    cut("42", "no SNI", hello(None)),
+    cut("42", "SNI ok.test NUL", hello("ok.test1").replace(b"ok.test1", b"ok.test\0")),
+    cut("42", "two lengths that disagree", hello("ok.test").replace(b"\x00\x07ok.test", b"\x00\x06ok.test")),
+    cut("41", "SSH in the tunnel", b"SSH-2.0-OpenSSH_9\r\n"),
+    cut("41", "SMTP in the tunnel", b"EHLO ok.test\r\n"),
+    cut("44", "plain HTTP in the tunnel", get("/", host="evil.test")),
+    cut("46", "TLS alert first", b"\x15\x03\x01\x00\x02\x02\x28"),
+]
+
 FORWARD = [
     plain("47", "http://ok.test/ with Host: evil.test", get("http://ok.test/", host="evil.test"),
           has=(b"Host: ok.test\r\n",), lacks=(b"evil",)),
@@ -292,5 +347,6 @@ FORWARD = [
           None, dns=("ok.test",), spared=(b"smuggled",)),
 ]
 
-ALL = [("Matcher", MATCHER), ("DNS", DNS), ("Tunnel and TLS", TUNNEL), ("HTTP forward", FORWARD)]
+ALL = [("Matcher", MATCHER), ("DNS", DNS), ("Tunnel", TUNNEL), ("TLS", TLS), ("HTTP forward", FORWARD)]
+ALL_STRICT = [("Strict TLS, which ours alone has", STRICT)]
 NAMES = {OK: "ok.test", WILD: "w.test", EVIL: "evil.test", OWN: "own", "203.0.113.9": "203.0.113.9"}

@@ -2,6 +2,7 @@
 
 #include "egress/dns_answer.h"
 #include "egress/dns_refuser.h"
+#include "egress/resolver.h"
 #include "tests/fuzz/fuzz_input.h"
 
 #include <string>
@@ -21,7 +22,7 @@ void check_answer(std::string_view message, egress::AddressKind kind) {
         "an unreadable answer is the server's fault");
     return;
   }
-  PROMISE(!found->empty() && found->size() <= egress::kMaxDnsAnswers, "answers are bounded");
+  PROMISE(!found->empty() && found->size() <= egress::Resolver::kMaxAnswers, "answers are bounded");
   for (const IpAddress& address : *found) {
     PROMISE(kind == egress::AddressKind::kV6 || !address.is_v6, "an A record is version 4");
     PROMISE(IpAddress::parse(address.to_string()) == address, "an address is what it shows");
