@@ -62,6 +62,7 @@ Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,
   config.subnet_pool = options.subnet_pool;
   config.dns_servers = options.dns_servers;
   config.egress_hosts = options.egress_hosts;
+  config.egress_ca_file = options.egress_ca_file;
   auto driver = DockerDriver::create(std::move(config));
   if (!driver) {
     return driver.error();

@@ -29,6 +29,7 @@ struct WorkerOptions {
   std::string subnet_pool = "10.231.0.0/16";
   std::vector<std::string> dns_servers;
   std::vector<std::string> egress_hosts;
+  std::string egress_ca_file = "/etc/ssl/certs/ca-certificates.crt";
   Severity log_level = Severity::kInfo;
   bool log_json = false;
 };

@@ -59,6 +59,9 @@ void add_driver(config::Table& table, WorkerOptions& options) {
                .help = "name with its address that the egress proxies take for granted",
                .flag = "--egress-host"},
               options.egress_hosts);
+  table.text({.key = "egress_ca_file",
+              .help = "PEM file with the roots that servers of lent secrets are proven by"},
+             options.egress_ca_file);
 }
 
 void add_limits(config::Table& table, WorkerConfig& config) {

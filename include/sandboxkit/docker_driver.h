@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct DockerDriverConfig {
   std::vector<std::string> egress_hosts{};
   /// kAuto: the strongest that was proved on the engine.
   EgressStructure egress_structure = EgressStructure::kAuto;
+  /// PEM file with the roots that prove the real servers of domains that secrets are lent for. Read
+  /// when it is needed.
+  std::string egress_ca_file = "/etc/ssl/certs/ca-certificates.crt";
   /// Upper bounds of one engine call and of one whole create.
   std::chrono::milliseconds call_timeout{30'000};
   std::chrono::milliseconds create_timeout{60'000};
@@ -65,6 +69,11 @@ class SANDBOXKIT_API DockerDriver final : public Driver {
   Result<SandboxStats> stats(const SandboxId& sandbox) override;
   Result<int> connect_guest(const SandboxId& sandbox) override;
   Result<std::vector<DeniedEgress>> denied(const SandboxId& sandbox) override;
+  /// Hands the secrets of a sandbox that runs to its proxy, in place of all that it had. They are
+  /// kept in memory alone: after a restart of the worker they have to come again.
+  /// Errors: kNotFound; kConflict `worker_capability_unavailable` when the sandbox was made without
+  /// secrets or without these domains; kUnavailable.
+  Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets);
   void on_event(std::function<void(const DriverEvent&)> handler) override;
 
   /// Whether the engine has the image.

@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "base/text.h"
 #include "docker/helper_call.h"
+#include "docker/trust.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -152,6 +153,10 @@ class Run {
     Status joined = change(step);
     SANDBOXKIT_FAULT_POINT("docker.sidecar.joined");
     return joined;
+  }
+
+  Status act(const TrustAuthority& step) {
+    return trust_authority(engine_, built_.ids.sandbox, step.certificate, step.roots);
   }
 
   Status act(const StartContainer& step) {

@@ -229,6 +229,10 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
   return read_denied(reply->body);
 }
 
+Status DockerDriver::lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) {
+  return impl_->fleet.lend(sandbox, secrets);
+}
+
 void DockerDriver::on_event(std::function<void(const DriverEvent&)> handler) {
   impl_->fleet.on_event(std::move(handler));
 }

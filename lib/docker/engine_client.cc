@@ -182,6 +182,7 @@ std::unique_ptr<curl_slist, ListDeleter> set_request(CURL* easy, Transfer& trans
     headers = curl_slist_append(headers, "Content-Type: application/x-tar");
     headers = curl_slist_append(headers, "Transfer-Encoding: chunked");
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call.method.c_str());
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, give_body);
     curl_easy_setopt(easy, CURLOPT_READDATA, &transfer);
     curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, kUploadBytes);

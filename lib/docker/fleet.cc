@@ -85,7 +85,13 @@ Status Fleet::create(const SandboxOrder& order, std::stop_token stop) {
     return stands.error();
   }
   if (*stands) {
-    return {};
+    // The create that comes again brings what the proxy of a worker that died may lack.
+    if (order.spec.secrets.empty() || lend_known(order.sandbox, order.spec.secrets)) {
+      return {};
+    }
+    if (Status gone = take_down(order.sandbox); !gone) {
+      return gone;
+    }
   }
   const auto there = has_image(engine_, order.spec.image);
   if (!there) {
@@ -147,17 +153,26 @@ Status Fleet::build(const SandboxOrder& order, const BuildLimits& limits) {
   if (!structure) {
     return structure.error();
   }
+  const auto lending = prepare_lending(order);
+  if (!lending) {
+    return lending.error();
+  }
+  const Trust& trust = lending->trust;
   auto built = *structure == Structure::kNone         ? build_unwalled(order, limits)
-               : *structure == Structure::kIsolatedNs ? build_isolated(order, limits)
-                                                      : build_walled(order, limits);
+               : *structure == Structure::kIsolatedNs ? build_isolated(order, trust, limits)
+                                                      : build_walled(order, trust, limits);
   if (!built) {
     return built.error();
+  }
+  auto secrets = begin_lending(order, *lending, *built);
+  if (!secrets) {
+    return secrets.error();
   }
   const std::string container = built->ids.sandbox;
   known_.with([&](auto& all) {
     all.insert_or_assign(order.sandbox, Known{order.tenant, order.generation, std::move(built->ids),
                                               std::move(built->guest), std::move(built->egress),
-                                              std::move(built->proxy)});
+                                              std::move(built->proxy), false, std::move(*secrets)});
   });
   // An end before this line was an event about a sandbox that nobody knew yet.
   const auto state = inspect_state(engine_, container);
@@ -171,7 +186,8 @@ Status Fleet::build(const SandboxOrder& order, const BuildLimits& limits) {
   return {};
 }
 
-Result<Built> Fleet::build_walled(const SandboxOrder& order, const BuildLimits& limits) {
+Result<Built> Fleet::build_walled(const SandboxOrder& order, const Trust& trust,
+                                  const BuildLimits& limits) {
   auto image = egress_image();
   if (!image) {
     return image.error();
@@ -189,7 +205,8 @@ Result<Built> Fleet::build_walled(const SandboxOrder& order, const BuildLimits& 
       break;
     }
     refused.push_back(*subnet);
-    const Plan plan = plan_walled(PlanInput{config_, order}, WallInput{*subnet, *image});
+    const Plan plan =
+        with_trust(plan_walled(PlanInput{config_, order}, WallInput{*subnet, *image}), trust);
     Built start;
     start.ids.shared_network = *shared;
     built = run_plan(engine_, hub_, plan, std::move(start), limits);
@@ -230,12 +247,14 @@ Result<std::vector<Subnet>> Fleet::engine_subnets() {
   return found;
 }
 
-Result<Built> Fleet::build_isolated(const SandboxOrder& order, const BuildLimits& limits) {
+Result<Built> Fleet::build_isolated(const SandboxOrder& order, const Trust& trust,
+                                    const BuildLimits& limits) {
   auto refused = engine_subnets();
   if (!refused) {
     return refused.error();
   }
-  const Plan plan = plan_isolated(PlanInput{config_, order}, IsolatedInput{std::move(*refused)});
+  const Plan plan = with_trust(
+      plan_isolated(PlanInput{config_, order}, IsolatedInput{std::move(*refused)}), trust);
   return run_plan(engine_, hub_, plan, Built{}, limits);
 }
 

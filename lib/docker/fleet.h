@@ -10,6 +10,8 @@
 #include "docker/operations.h"
 #include "docker/plan.h"
 #include "docker/proxy_process.h"
+#include "docker/secret_feed.h"
+#include "egress/authority.h"
 
 #include <cstdint>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,7 @@ struct Known {
   std::shared_ptr<HelperLink> egress{};   ///< Null when unwalled.
   std::shared_ptr<ProxyProcess> proxy{};  ///< `egress` once more, when it is a process of ours.
   bool ended = false;
+  std::shared_ptr<SecretFeed> secrets{};  ///< Null until something was lent. Shared with callers.
 };
 
 /// The owner's sandboxes on one engine: makes, finds and removes them.
@@ -47,6 +51,7 @@ class Fleet {
   Result<std::vector<SandboxReport>> list();
   Result<std::vector<SandboxReport>> adopt();
   std::optional<Known> find(const SandboxId& sandbox) const;
+  Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets);
   /// The name of the sidecar's image, which is made unless the engine has it.
   Result<std::string> egress_image();
 
@@ -71,8 +76,20 @@ class Fleet {
   Result<Seen> look(const SandboxId* sandbox);
   Result<bool> settle_existing(const SandboxOrder& order, const Seen& seen);
   Status build(const SandboxOrder& order, const BuildLimits& limits);
-  Result<Built> build_walled(const SandboxOrder& order, const BuildLimits& limits);
-  Result<Built> build_isolated(const SandboxOrder& order, const BuildLimits& limits);
+  /// What an order with secrets needs before its plan.
+  struct Lending {
+    egress::CertifiedKey authority{};
+    Trust trust{};
+  };
+  Status lend_known(const SandboxId& sandbox, std::span<const LentSecret> secrets);
+  Result<Lending> prepare_lending(const SandboxOrder& order) const;
+  /// Keeps the authority and gives the proxy its first secrets; null when none are lent.
+  Result<std::shared_ptr<SecretFeed>> begin_lending(const SandboxOrder& order,
+                                                    const Lending& lending, const Built& built);
+  Result<Built> build_walled(const SandboxOrder& order, const Trust& trust,
+                             const BuildLimits& limits);
+  Result<Built> build_isolated(const SandboxOrder& order, const Trust& trust,
+                               const BuildLimits& limits);
   Result<Structure> structure_of(const SandboxOrder& order) const;
   Result<std::vector<Subnet>> engine_subnets();
   Result<Built> build_unwalled(const SandboxOrder& order, const BuildLimits& limits);

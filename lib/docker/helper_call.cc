@@ -26,9 +26,33 @@ std::string request_text(const HelperRequest& request) {
   if (request.json_body.empty()) {
     return "GET " + request.path + " HTTP/1.1\r\n" + end + "\r\n";
   }
-  return "POST " + request.path + " HTTP/1.1\r\n" + end +
+  return request.method + " " + request.path + " HTTP/1.1\r\n" + end +
          "Content-Type: application/json\r\nContent-Length: " +
          std::to_string(request.json_body.size()) + "\r\n\r\n" + request.json_body;
+}
+
+int ms_until(steady_clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
+  return static_cast<int>(std::max(left, milliseconds{0}).count());
+}
+
+/// The text may be larger than the socket's buffer; a helper that does not read is not waited for.
+Status send_all(int fd, std::string_view text, steady_clock::time_point deadline) {
+  while (!text.empty()) {
+    const ssize_t sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      text.remove_prefix(static_cast<std::size_t>(sent));
+      continue;
+    }
+    pollfd wait{fd, POLLOUT, 0};
+    if (sent < 0 && errno == EAGAIN && poll(&wait, 1, ms_until(deadline)) == 1) {
+      continue;
+    }
+    if (sent >= 0 || errno != EINTR) {
+      return gone("the helper takes no request");
+    }
+  }
+  return {};
 }
 
 /// An answer that comes in pieces.
@@ -74,19 +98,15 @@ class Reply {
 Result<EngineReply> call_helper(io::Fd connection, const HelperRequest& request,
                                 milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
-  const std::string text = request_text(request);
-  // Small enough for the socket's buffer: the send does not wait.
-  if (send(connection.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) !=
-      static_cast<ssize_t>(text.size())) {
-    return gone("the helper takes no request");
+  if (Status sent = send_all(connection.get(), request_text(request), deadline); !sent) {
+    return sent.error();
   }
   Reply reply;
   std::array<char, 16 * 1024> buffer{};
   while (true) {
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now()).count();
+    const int left = ms_until(deadline);
     pollfd wait{connection.get(), POLLIN, 0};
-    const int ready = left > 0 ? poll(&wait, 1, static_cast<int>(left)) : 0;
+    const int ready = left > 0 ? poll(&wait, 1, left) : 0;
     if (ready == 0) {
       return Error{ErrorCode::kDeadlineExceeded, "the helper did not answer in time"};
     }

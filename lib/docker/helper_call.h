@@ -12,8 +12,8 @@ namespace sandboxkit::docker {
 
 struct HelperRequest {
   std::string path;
-  std::string
-      json_body{};  ///< Empty: a GET, else a POST. Small: it has to fit the socket's buffer.
+  std::string json_body{};      ///< Empty: a GET.
+  std::string method = "POST";  ///< Of a request with a body.
 };
 
 /// One request over a connection to a helper, which is closed afterwards; whole answer of at most

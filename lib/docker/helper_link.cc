@@ -18,6 +18,7 @@ struct LinkState {
   std::mutex mutex{};
   std::condition_variable_any changed{};
   bool up = false;
+  std::function<void()> on_up{};
 };
 
 class HubLink final : public HelperLink {
@@ -38,6 +39,18 @@ class HubLink final : public HelperLink {
   }
 
   Result<io::Fd> connect() override { return link_->connect(); }
+
+  void on_up(std::function<void()> handler) override {
+    hub_.run([&] {
+      std::unique_lock lock(state_->mutex);
+      state_->on_up = handler;
+      const bool up = state_->up;
+      lock.unlock();
+      if (up) {
+        handler();
+      }
+    });
+  }
 
   void close() override {
     hub_.run([&] { link_->close(); });
@@ -81,11 +94,16 @@ Result<std::shared_ptr<HelperLink>> LinkHub::open(const std::string& socket_path
         loop_, socket_path, [state] { return state->pid.load(); }, std::move(take_listener));
     if (*made) {
       (**made)->on_change([state](bool up) {
+        std::function<void()> tell;
         {
           const std::lock_guard lock(state->mutex);
           state->up = up;
+          tell = up ? state->on_up : nullptr;
         }
         state->changed.notify_all();
+        if (tell) {
+          tell();
+        }
       });
     }
   });

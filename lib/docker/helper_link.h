@@ -32,6 +32,9 @@ class HelperLink {
   virtual bool wait_ready(std::chrono::milliseconds limit, std::stop_token stop) = 0;
   /// A new connection. Errors: kUnavailable `guest_unavailable`.
   virtual Result<io::Fd> connect() = 0;
+  /// Called on the hub's thread whenever the helper comes up; at once when it is up already. The
+  /// newest handler is the one that is called.
+  virtual void on_up(std::function<void()> handler) = 0;
   /// Ends the link and removes its socket. The destructor does not.
   virtual void close() = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "docker/plan.h"
+#include "docker/tar.h"
 #include "io/fd.h"
 
 #include <algorithm>
@@ -9,8 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
@@ -22,6 +21,7 @@ namespace {
 constexpr std::size_t kMaxHelperBytes = 256 << 20;
 constexpr std::size_t kReadBytes = 256 * 1024;
 constexpr std::size_t kTagDigits = 12;
+constexpr unsigned kHelperMode = 0755;
 
 /// Reads a file from its start to its end.
 class FileReader {
@@ -57,18 +57,6 @@ class FileReader {
   std::uint64_t size_;
   std::uint64_t done_ = 0;
 };
-
-struct ArchiveDeleter {
-  void operator()(archive* out) const { archive_write_free(out); }
-};
-struct EntryDeleter {
-  void operator()(archive_entry* entry) const { archive_entry_free(entry); }
-};
-
-la_ssize_t append_to(archive*, void* user, const void* data, std::size_t size) {
-  static_cast<std::string*>(user)->append(static_cast<const char*>(data), size);
-  return static_cast<la_ssize_t>(size);
-}
 
 /// `repo=...&tag=...` of an image's name.
 std::string repo_and_tag(const std::string& image) {
@@ -266,23 +254,7 @@ Result<std::string> tar_of_executable(const std::string& file, const std::string
     }
     filled += *count;
   }
-  std::string tar;
-  const std::unique_ptr<archive, ArchiveDeleter> out(archive_write_new());
-  const std::unique_ptr<archive_entry, EntryDeleter> entry(archive_entry_new());
-  archive_write_set_format_pax_restricted(out.get());
-  archive_write_open(out.get(), &tar, nullptr, append_to, nullptr);
-  archive_entry_set_pathname(entry.get(), path.c_str());
-  archive_entry_set_size(entry.get(), static_cast<la_int64_t>(bytes.size()));
-  archive_entry_set_filetype(entry.get(), AE_IFREG);
-  archive_entry_set_perm(entry.get(), 0755);
-  const bool written = archive_write_header(out.get(), entry.get()) == ARCHIVE_OK &&
-                       archive_write_data(out.get(), bytes.data(), bytes.size()) ==
-                           static_cast<la_ssize_t>(bytes.size()) &&
-                       archive_write_close(out.get()) == ARCHIVE_OK;
-  if (!written) {
-    return Error{ErrorCode::kInternal, "cannot make the tar archive of a helper"};
-  }
-  return tar;
+  return pack_tar(std::array{TarFile{path, std::move(bytes), kHelperMode}});
 }
 
 }  // namespace sandboxkit::docker

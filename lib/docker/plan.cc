@@ -1,7 +1,12 @@
 #include "docker/plan.h"
 
+#include "docker/trust.h"
+#include "egress/secret_book.h"
+
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace sandboxkit::docker {
@@ -33,6 +38,12 @@ json::Value environment(const SandboxSpec& spec, const std::string& proxy) {
       names[name] = proxy;
     }
     names["NO_PROXY"] = names["no_proxy"] = "localhost,127.0.0.1,::1";
+  }
+  if (!spec.secrets.empty()) {
+    names.merge(trust_environment());
+  }
+  for (const LentSecret& secret : spec.secrets) {
+    names[secret.name] = secret.placeholder();
   }
   for (const auto& [name, value] : spec.env) {
     names[name] = value;
@@ -155,6 +166,15 @@ json::Value sidecar_body(const PlanInput& input, const WallInput& wall) {
   };
 }
 
+/// Where secrets are lent; their values are in no file.
+json::Array lent_destinations(const SandboxSpec& spec) {
+  std::set<std::string> destinations;
+  for (const LentSecret& secret : spec.secrets) {
+    destinations.insert(egress::lent_to(secret));
+  }
+  return {destinations.begin(), destinations.end()};
+}
+
 /// What a proxy is to allow, wherever it runs.
 void add_policy(json::Object& file, const PlanInput& input) {
   const EgressPolicy deny = EgressPolicy::deny_all();
@@ -173,6 +193,9 @@ void add_policy(json::Object& file, const PlanInput& input) {
   file.emplace_back("dns_servers", strings(input.config.dns_servers));
   file.emplace_back("hosts", std::move(hosts));
   file.emplace_back("policy_hash", input.order.policy_hash);
+  if (!input.order.spec.secrets.empty()) {
+    file.emplace_back("lent", lent_destinations(input.order.spec));
+  }
   if (rules.strict_tls()) {
     file.emplace_back("strict_tls", true);
   }
@@ -290,6 +313,18 @@ Plan plan_isolated(const PlanInput& input, const IsolatedInput& isolated) {
   };
 }
 
+Plan with_trust(Plan plan, const Trust& trust) {
+  const auto starts = [](const Step& step) {
+    const auto* start = std::get_if<StartContainer>(&step);
+    return start != nullptr && start->part == Part::kSandbox;
+  };
+  if (!trust.certificate.empty()) {
+    plan.insert(std::find_if(plan.begin(), plan.end(), starts),
+                TrustAuthority{trust.certificate, trust.roots});
+  }
+  return plan;
+}
+
 Plan plan_unwalled(const PlanInput& input) {
   const SandboxId& sandbox = input.order.sandbox;
   const std::string& state_dir = input.config.state_dir;
@@ -324,6 +359,7 @@ std::optional<EngineCall> request_of(const Step& step, const Ids& ids) {
                         json::Object{{"Container", ids.of(s.part)},
                                      {"EndpointConfig", endpoint(s.address)}});
           },
+          [](const TrustAuthority&) -> MaybeCall { return std::nullopt; },
           [&](const StartContainer& s) -> MaybeCall {
             return EngineCall{.method = "POST",
                               .target = "/containers/" + ids.of(s.part) + "/start"};

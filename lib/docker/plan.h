@@ -85,13 +85,19 @@ struct JoinWall {
 struct StartContainer {
   Part part;
 };
+/// Puts the authority of lent secrets into the sandbox's container, before it starts.
+struct TrustAuthority {
+  std::string certificate;
+  std::string roots;
+};
 /// Waits until the container's helper is connected; the sidecar also has to say that it serves.
 struct AwaitHelper {
   Part part;
 };
 
-using Step = std::variant<MakeFolder, WriteFile, OpenLink, KeepProxy, CreateNetwork,
-                          CreateContainer, JoinWall, StartContainer, AwaitHelper, AwaitProxy>;
+using Step =
+    std::variant<MakeFolder, WriteFile, OpenLink, KeepProxy, CreateNetwork, CreateContainer,
+                 JoinWall, TrustAuthority, StartContainer, AwaitHelper, AwaitProxy>;
 using Plan = std::vector<Step>;
 
 /// Engine ids that earlier steps brought.
@@ -134,6 +140,13 @@ struct IsolatedInput {
 /// read from them: it is created without a network, no step gives it one, and the create is over
 /// only when its proxy serves on the socket that the guest passed out. Pure.
 Plan plan_isolated(const PlanInput& input, const IsolatedInput& isolated);
+/// What a sandbox with lent secrets is to trust. Both are public; no certificate: nothing is lent.
+struct Trust {
+  std::string certificate{};  ///< Of the sandbox's own authority.
+  std::string roots{};        ///< The worker's, for an image without any.
+};
+/// The plan, in which the sandbox trusts its authority before it runs. Pure.
+Plan with_trust(Plan plan, const Trust& trust);
 /// The steps that make an unwalled sandbox on the worker's open network.
 Plan plan_unwalled(const PlanInput& input);
 

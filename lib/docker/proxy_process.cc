@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -52,6 +53,7 @@ struct ProxyState {
   bool given_up = false;
   pid_t pid = 0;
   std::string problem{};
+  std::function<void()> on_up{};
 };
 
 /// The last words of a child.
@@ -136,12 +138,17 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     });
     auto link = io::GuestLink::adopt(loop_, std::move(ours));
     link->on_change([state = state_](bool up) {
+      std::function<void()> tell;
       {
         const std::lock_guard lock(state->mutex);
         state->up = up;
         state->problem = up ? "" : state->problem;
+        tell = up ? state->on_up : nullptr;
       }
       state->changed.notify_all();
+      if (tell) {
+        tell();
+      }
     });
     const std::lock_guard lock(state_->mutex);
     state_->link = std::move(link);
@@ -264,6 +271,18 @@ class HubProxy final : public ProxyProcess {
       return Error{ErrorCode::kUnavailable, "the egress proxy is down", "guest_unavailable"};
     }
     return link->connect();
+  }
+
+  void on_up(std::function<void()> handler) override {
+    hub_.run([&] {
+      std::unique_lock lock(state_->mutex);
+      state_->on_up = handler;
+      const bool up = state_->up;
+      lock.unlock();
+      if (up) {
+        handler();
+      }
+    });
   }
 
   void close() override {

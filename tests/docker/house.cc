@@ -119,6 +119,9 @@ House::House(Options options)
               options.real_helpers ? programs().egress : programs().stub} {
   config_.engine_socket = programs().engine_socket;
   config_.egress_hosts = std::move(options.hosts);
+  if (!options.egress_ca_file.empty()) {
+    config_.egress_ca_file = options.egress_ca_file;
+  }
   config_.create_timeout = options.create_timeout;
   config_.call_timeout = std::chrono::minutes(2);
   config_.subnet_pool = options.subnet_pool;

@@ -34,6 +34,7 @@ class House {
     std::vector<std::string> hosts{};
     /// Long: what else runs on the machine is not what a test is about.
     std::chrono::milliseconds create_timeout{240'000};
+    std::string egress_ca_file{};
     std::string subnet_pool = "10.231.0.0/16";
     /// Without a word of its own a test is about the structure that needs no more than the engine.
     EgressStructure structure = EgressStructure::kInternalNet;

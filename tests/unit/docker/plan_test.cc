@@ -48,6 +48,18 @@ std::vector<std::string> calls_of(const Plan& plan) {
   return calls;
 }
 
+Plan lending_plan(std::map<std::string, std::string> env = {}) {
+  static const DockerDriverConfig config = docker::test::config();
+  SandboxOrder order = docker::test::order(docker::test::walled({"api.test", "other.test"}));
+  order.spec.env = std::move(env);
+  order.spec.secrets = {
+      {.name = "API_KEY", .domain = "api.test", .key = "X-Key", .value = "s3cret"},
+      {.name = "OTHER", .domain = "other.test", .key = "X-Key", .value = "s3cret too"}};
+  return with_trust(plan_walled(PlanInput{config, order}, WallInput{*Subnet::parse("10.231.0.8/29"),
+                                                                    "sandboxkit/egress:abc"}),
+                    Trust{"the certificate", "the roots"});
+}
+
 template <typename T>
 std::ptrdiff_t place_of(const Plan& plan, Part part) {
   const auto found = std::find_if(plan.begin(), plan.end(), [&](const Step& step) {
@@ -347,4 +359,39 @@ TEST_CASE("a proxy on the host refuses the networks of the worker's containers")
     "listen": "127.0.0.1:3128", "allowed_domains": ["ok.test"], "allowed_networks": [],
     "dns_servers": ["192.0.2.53"], "hosts": {"packages.test": "172.30.0.2"},
     "policy_hash": "hash-1", "refused_networks": ["10.231.0.0/16"]})"));
+}
+
+TEST_CASE("a sandbox trusts the authority of its lent secrets before it runs") {
+  const Plan plan = lending_plan();
+  const auto trust = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<TrustAuthority>(step);
+  });
+  REQUIRE(trust != plan.end());
+  CHECK(std::get<TrustAuthority>(*trust).certificate == "the certificate");
+  CHECK(trust - plan.begin() > place_of<CreateContainer>(plan, Part::kSandbox));
+  CHECK(trust - plan.begin() < place_of<StartContainer>(plan, Part::kSandbox));
+  const Plan without = walled_plan();
+  CHECK(std::none_of(without.begin(), without.end(), [](const Step& step) {
+    return std::holds_alternative<TrustAuthority>(step);
+  }));
+}
+
+TEST_CASE("a plan names lent secrets, and no step of it holds a value") {
+  const Plan plan = lending_plan({{"PIP_CERT", "/mine"}});
+  std::string all;
+  for (const Step& step : plan) {
+    if (const auto* file = std::get_if<WriteFile>(&step)) {
+      all += file->text;
+    }
+    if (const auto call = request_of(step, kIds)) {
+      all += call->target + call->body;
+    }
+  }
+  CHECK(all.find("s3cret") == std::string::npos);
+  CHECK(all.find(R"("lent":["api.test:443","other.test:443"])") != std::string::npos);
+  const std::string env = json::dump(at(container_body(plan, Part::kSandbox), {"Env"}));
+  CHECK(env.find("API_KEY=sandboxkit-secret-API_KEY") != std::string::npos);
+  CHECK(env.find("NODE_EXTRA_CA_CERTS=/usr/local/share/ca-certificates/sandboxkit-lent.crt") !=
+        std::string::npos);
+  CHECK(env.find("PIP_CERT=/mine") != std::string::npos);  // The caller's word wins.
 }

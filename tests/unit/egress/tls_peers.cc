@@ -47,13 +47,13 @@ CertifiedKey copy_of(const CertifiedKey& certified) {
   return {certified.certificate, SecretText(std::string(certified.key.view()))};
 }
 
-TlsUpstream::TlsUpstream(const CertifiedKey& certificate, Serve serve)
+TlsUpstream::TlsUpstream(const CertifiedKey& certificate, Serve serve, const std::string& address)
     : serve_(std::move(serve)), context_(SSL_CTX_new(TLS_server_method())) {
   const CertificatePtr read = read_certificate(certificate.certificate);
   const KeyPtr key = read_key(certificate.key.view());
   REQUIRE(SSL_CTX_use_certificate(context_.get(), read.get()) == 1);
   REQUIRE(SSL_CTX_use_PrivateKey(context_.get(), key.get()) == 1);
-  listener_ = io::listen_tcp("127.0.0.1", 0).value();
+  listener_ = io::listen_tcp(address, 0).value();
   REQUIRE(io::set_nonblocking(listener_.get(), false));
   port_ = io::local_port(listener_.get()).value();
   accepter_ = std::thread([this] { accept_all(); });

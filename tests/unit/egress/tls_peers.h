@@ -20,8 +20,8 @@ namespace sandboxkit::egress::test {
 CertifiedKey authority_for(const std::vector<std::string>& hosts);
 CertifiedKey copy_of(const CertifiedKey& certified);
 
-/// A blocking TLS server on loopback, each connection on a thread of its own, with a time limit of
-/// five seconds on everything.
+/// A blocking TLS server of this machine, each connection on a thread of its own, with a time limit
+/// of five seconds on everything.
 class TlsUpstream {
  public:
   struct Answer {
@@ -33,7 +33,8 @@ class TlsUpstream {
   /// Gets what was received and not answered yet; an empty answer waits for more.
   using Serve = std::function<Answer(const std::string& received)>;
 
-  TlsUpstream(const CertifiedKey& certificate, Serve serve);
+  TlsUpstream(const CertifiedKey& certificate, Serve serve,
+              const std::string& address = "127.0.0.1");
   ~TlsUpstream();
   TlsUpstream(const TlsUpstream&) = delete;
   TlsUpstream& operator=(const TlsUpstream&) = delete;
