@@ -15,6 +15,7 @@ constexpr const char* kUsage =
     "       sandboxkit-egress --listener-fd N --control-fd N --config-dir DIR\n"
     "                                                  the same on a worker's host\n"
     "       sandboxkit-egress --probe-wall HOST:PORT... print what can be reached from here\n"
+    "       sandboxkit-egress --hold                   wait for SIGTERM\n"
     "       sandboxkit-egress --version\n";
 
 int usage_error() {
@@ -39,6 +40,9 @@ int main(int argc, char** argv) {
   }
   if (mode == "--probe-wall") {
     return egress::run_wall_probe({argv + 2, argv + argc});
+  }
+  if (mode == "--hold" && argc == 2) {
+    return egress::run_holder();
   }
   if (mode == "--version" && argc == 2) {
     std::printf("sandboxkit-egress %s\n", sandboxkit::version());

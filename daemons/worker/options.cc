@@ -60,6 +60,7 @@ Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,
   config.engine_socket = options.engine_socket;
   config.egress_structure = options.egress_structure;
   config.subnet_pool = options.subnet_pool;
+  config.wall_pool = static_cast<std::size_t>(options.wall_pool);
   config.dns_servers = options.dns_servers;
   config.egress_hosts = options.egress_hosts;
   config.egress_ca_file = options.egress_ca_file;

@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::string egress_binary = SANDBOXKIT_HELPER_DIR "/sandboxkit-egress";
   EgressStructure egress_structure = EgressStructure::kAuto;
   std::string subnet_pool = "10.231.0.0/16";
+  std::int64_t wall_pool = 2;
   std::vector<std::string> dns_servers;
   std::vector<std::string> egress_hosts;
   std::string egress_ca_file = "/etc/ssl/certs/ca-certificates.crt";

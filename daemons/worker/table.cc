@@ -51,6 +51,10 @@ void add_driver(config::Table& table, WorkerOptions& options) {
                 {"internal-net", EgressStructure::kInternalNet}});
   table.text({.key = "subnet_pool", .help = "block from which each walled sandbox gets a /29"},
              options.subnet_pool);
+  table.integer({.key = "wall_pool",
+                 .help = "network namespaces that wait for isolated-ns sandboxes, each an idle "
+                         "container; 0: none"},
+                options.wall_pool, {0, 64});
   table.list({.key = "dns",
               .help = "resolver of the egress proxies, ADDRESS[:PORT]",
               .default_words = "the engine's"},

@@ -109,6 +109,7 @@ struct DockerDriver::Impl {
         fleet(config, *engine, hub, pool),
         watcher(*engine, fleet.owner(),
                 {[this](const SeenEvent& event) { fleet.see(event); },
+                 [this](const std::string& container) { fleet.see_network(container); },
                  [this] { fleet.look_for_ends(); }}) {}
 
   const DockerDriverConfig config;
@@ -150,7 +151,7 @@ Result<DriverCapabilities> DockerDriver::probe() {
   const bool try_again =
       impl_->probed && !claims_egress(*impl_->probed) && now - impl_->probed_at > kProbeAgainAfter;
   if (!impl_->probed || impl_->probed_engine != engine || try_again) {
-    auto found = probe_engine(*impl_->engine, impl_->fleet);
+    auto found = probe_engine(*impl_->engine, impl_->fleet, impl_->config.egress_structure);
     if (!found) {
       return found.error();
     }

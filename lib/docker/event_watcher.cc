@@ -35,7 +35,7 @@ void EventWatcher::follow(const std::stop_token& stop) {
   milliseconds wait = kFirstPause;
   while (!stop.stop_requested()) {
     partial_.clear();
-    EngineCall call{.target = "/events?" + event_filters_for(owner_), .stop = stop};
+    EngineCall call{.target = "/events?" + event_filters(), .stop = stop};
     call.endless = true;
     call.on_data = [this](std::string_view bytes) { return take(bytes); };
     call.on_begin = [&] {
@@ -54,9 +54,11 @@ bool EventWatcher::take(std::string_view bytes) {
   std::size_t start = 0;
   for (std::size_t end = partial_.find('\n'); end != std::string::npos;
        end = partial_.find('\n', start)) {
-    if (const auto event =
-            read_event(std::string_view(partial_).substr(start, end - start), owner_)) {
+    const std::string_view line = std::string_view(partial_).substr(start, end - start);
+    if (const auto event = read_event(line, owner_)) {
       handlers_.on_event(*event);
+    } else if (const auto container = read_network_event(line)) {
+      handlers_.on_network(*container);
     }
     start = end + 1;
   }

@@ -10,12 +10,14 @@
 
 namespace sandboxkit::docker {
 
-/// Follows the engine's events of the owner's containers on a thread of its own, and follows them
-/// again when the engine was away.
+/// Follows the engine's events of the owner's containers and of networks on a thread of its own,
+/// and follows them again when the engine was away.
 class EventWatcher {
  public:
   struct Handlers {
     std::function<void(const SeenEvent&)> on_event;
+    /// A container, whoever's, came onto a network.
+    std::function<void(const std::string&)> on_network;
     /// The stream stands (again): what happened before has to be looked up.
     std::function<void()> on_connected;
   };

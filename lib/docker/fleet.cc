@@ -59,6 +59,13 @@ Status check_order(const SandboxOrder& order) {
   return check_image_name(order.spec.image);
 }
 
+/// The word is the order's and may name any runtime of the engine: those that share the host's
+/// kernel can pass a socket of theirs out.
+bool passes_sockets(const std::string& runtime) {
+  return runtime.empty() || runtime == "runc" || runtime == "crun" ||
+         runtime == "io.containerd.runc.v2";
+}
+
 }  // namespace
 
 Fleet::Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hub, Subnet pool)
@@ -66,11 +73,17 @@ Fleet::Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hu
       engine_(engine),
       hub_(hub),
       owner_{config.controller, config.worker},
-      pool_(pool) {}
+      pool_(pool),
+      holders_(engine, owner_, config.wall_pool) {}
 
-Status Fleet::create(const SandboxOrder& order, std::stop_token stop) {
+Status Fleet::create(const SandboxOrder& order, std::stop_token stop,
+                     std::optional<Structure> structure) {
   if (Status good = check_order(order); !good) {
     return good;
+  }
+  const auto chosen = structure ? Result<Structure>(*structure) : structure_of(order);
+  if (!chosen) {
+    return chosen.error();
   }
   const auto deadline = steady_clock::now() + config_.create_timeout;
   const Operations::Turn turn = operations_.begin(order.sandbox, false);
@@ -103,11 +116,12 @@ Status Fleet::create(const SandboxOrder& order, std::stop_token stop) {
                      "; load or import it there (nothing is pulled from a registry)",
                  "image_not_found", "image"};
   }
+  const HolderPool::Create under_way(holders_);
   const BuildLimits limits{either.get_token(), deadline, config_.call_timeout};
-  Status built = build(order, limits);
+  Status built = build(order, *chosen, limits);
   if (!built && says_taken(built.error()) && take_down(order.sandbox)) {
     // A worker that died had ordered it, and the engine made it after we had looked.
-    built = build(order, limits);
+    built = build(order, *chosen, limits);
   }
   if (!built) {
     // The create's own error counts; what cannot be removed now still carries our labels.
@@ -148,19 +162,15 @@ Result<bool> Fleet::settle_existing(const SandboxOrder& order, const Seen& seen)
   return gone ? Result<bool>(false) : Result<bool>(gone.error());
 }
 
-Status Fleet::build(const SandboxOrder& order, const BuildLimits& limits) {
-  const auto structure = structure_of(order);
-  if (!structure) {
-    return structure.error();
-  }
+Status Fleet::build(const SandboxOrder& order, Structure structure, const BuildLimits& limits) {
   const auto lending = prepare_lending(order);
   if (!lending) {
     return lending.error();
   }
   const Trust& trust = lending->trust;
-  auto built = *structure == Structure::kNone         ? build_unwalled(order, limits)
-               : *structure == Structure::kIsolatedNs ? build_isolated(order, trust, limits)
-                                                      : build_walled(order, trust, limits);
+  auto built = structure == Structure::kNone         ? build_unwalled(order, limits)
+               : structure == Structure::kIsolatedNs ? build_isolated(order, trust, limits)
+                                                     : build_walled(order, trust, limits);
   if (!built) {
     return built.error();
   }
@@ -224,38 +234,39 @@ Result<Built> Fleet::build_walled(const SandboxOrder& order, const Trust& trust,
   return built;
 }
 
+void Fleet::prove(bool internal_net, bool isolated_ns) {
+  proved_.with([&](auto& proved) { proved = Proved{internal_net, isolated_ns}; });
+  if (isolated_ns) {
+    if (const auto image = egress_image()) {
+      holders_.fill(*image);
+    }
+  }
+}
+
 Result<Structure> Fleet::structure_of(const SandboxOrder& order) const {
   if (!order.spec.egress.is_walled()) {
     return Structure::kNone;
   }
-  return config_.egress_structure == EgressStructure::kIsolatedNs ? Structure::kIsolatedNs
-                                                                  : Structure::kInternalNet;
-}
-
-/// The pool, and what the engine has besides.
-Result<std::vector<Subnet>> Fleet::engine_subnets() {
-  const auto networks = engine_.get("/networks");
-  if (!networks) {
-    return networks.error();
+  // Before the first probe the structure counts that needs no more than the engine.
+  const Proved proved =
+      proved_.with([](const auto& known) { return known.value_or(Proved{.internal_net = true}); });
+  const bool may_isolate =
+      config_.egress_structure == EgressStructure::kIsolatedNs ||
+      (config_.egress_structure == EgressStructure::kAuto && proved.isolated_ns);
+  const bool may_use_net =
+      config_.egress_structure == EgressStructure::kInternalNet ||
+      (config_.egress_structure == EgressStructure::kAuto && proved.internal_net);
+  if (may_isolate && passes_sockets(order.spec.runtime)) {
+    return Structure::kIsolatedNs;
   }
-  std::vector<Subnet> found{pool_};
-  for (const Subnet& subnet : subnets_of_networks(*networks)) {
-    if (!pool_.overlaps(subnet) || subnet.prefix < pool_.prefix) {
-      found.push_back(subnet);
-    }
+  if (may_use_net) {
+    return Structure::kInternalNet;
   }
-  return found;
-}
-
-Result<Built> Fleet::build_isolated(const SandboxOrder& order, const Trust& trust,
-                                    const BuildLimits& limits) {
-  auto refused = engine_subnets();
-  if (!refused) {
-    return refused.error();
-  }
-  const Plan plan = with_trust(
-      plan_isolated(PlanInput{config_, order}, IsolatedInput{std::move(*refused)}), trust);
-  return run_plan(engine_, hub_, plan, Built{}, limits);
+  return Error{ErrorCode::kConflict,
+               may_isolate ? "with the runtime " + sandboxkit::quoted(order.spec.runtime) +
+                                 " this worker can build no wall"
+                           : "no wall was proved on this worker's engine",
+               "worker_capability_unavailable", "egress"};
 }
 
 Result<Built> Fleet::build_unwalled(const SandboxOrder& order, const BuildLimits& limits) {

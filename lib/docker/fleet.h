@@ -6,6 +6,7 @@
 #include "docker/builder.h"
 #include "docker/engine_client.h"
 #include "docker/helper_link.h"
+#include "docker/holder_pool.h"
 #include "docker/observed.h"
 #include "docker/operations.h"
 #include "docker/plan.h"
@@ -46,7 +47,12 @@ class Fleet {
  public:
   Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hub, Subnet pool);
 
-  Status create(const SandboxOrder& order, std::stop_token stop);
+  /// Without a structure the worker's option and what was proved decide.
+  Status create(const SandboxOrder& order, std::stop_token stop,
+                std::optional<Structure> structure = std::nullopt);
+  /// What stood on this engine; `auto` means the strongest of it. Begins to fill the pool of
+  /// holders when they are of use.
+  void prove(bool internal_net, bool isolated_ns);
   Status remove(const SandboxId& sandbox);
   Result<std::vector<SandboxReport>> list();
   Result<std::vector<SandboxReport>> adopt();
@@ -62,6 +68,8 @@ class Fleet {
   void on_event(std::function<void(const DriverEvent&)> handler);
   /// What the engine told.
   void see(const SeenEvent& event);
+  /// A container came onto a network.
+  void see_network(const std::string& container);
   /// Looks for what ended while no events came.
   void look_for_ends();
 
@@ -73,9 +81,14 @@ class Fleet {
     std::map<SandboxId, SeenSandbox> sandboxes;
   };
 
+  struct Proved {
+    bool internal_net = false;
+    bool isolated_ns = false;
+  };
+
   Result<Seen> look(const SandboxId* sandbox);
   Result<bool> settle_existing(const SandboxOrder& order, const Seen& seen);
-  Status build(const SandboxOrder& order, const BuildLimits& limits);
+  Status build(const SandboxOrder& order, Structure structure, const BuildLimits& limits);
   /// What an order with secrets needs before its plan.
   struct Lending {
     egress::CertifiedKey authority{};
@@ -90,6 +103,7 @@ class Fleet {
                              const BuildLimits& limits);
   Result<Built> build_isolated(const SandboxOrder& order, const Trust& trust,
                                const BuildLimits& limits);
+  Status check_holder(const SeenContainer& sandbox);
   Result<Structure> structure_of(const SandboxOrder& order) const;
   Result<std::vector<Subnet>> engine_subnets();
   Result<Built> build_unwalled(const SandboxOrder& order, const BuildLimits& limits);
@@ -102,6 +116,7 @@ class Fleet {
   Status remove_network(const std::string& network);
   SandboxReport report_of(const SandboxId& sandbox, const SeenSandbox& seen);
   bool proxy_runs(const SandboxId& sandbox, const SeenSandbox& seen) const;
+  Result<std::string> look_at_wall(const SandboxId& sandbox, const SeenSandbox& seen);
   std::string problem_of(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen_guest(const std::string& container, const std::string& path, Known& known);
@@ -109,6 +124,8 @@ class Fleet {
   void clear_probes(const Seen& seen);
   void wait_for_guests(std::vector<SandboxReport>& reports);
   void end(const SandboxId& sandbox, const std::string& container, std::string reason);
+  std::string broken_wall(const SandboxId& sandbox, const SeenSandbox& seen);
+  std::string stop_broken(const SandboxId& sandbox);
 
   const DockerDriverConfig& config_;
   EngineClient& engine_;
@@ -118,10 +135,12 @@ class Fleet {
   Operations operations_;
   Guarded<std::map<SandboxId, Known>> known_;
   Guarded<std::vector<Subnet>> reserved_;
+  Guarded<std::optional<Proved>> proved_;
   std::mutex shared_mutex_;
   std::mutex image_mutex_;
   std::string egress_image_;
   Guarded<std::function<void(const DriverEvent&)>> handler_;
+  HolderPool holders_;
 };
 
 }  // namespace sandboxkit::docker

@@ -68,11 +68,67 @@ Result<std::vector<SandboxReport>> Fleet::list() {
   clear_probes(*seen);
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, found] : seen->sandboxes) {
-    if (!is_probe(sandbox)) {
-      reports.push_back(report_of(sandbox, found));
+    if (is_probe(sandbox)) {
+      continue;
     }
+    SandboxReport report = report_of(sandbox, found);
+    if (!operations_.is_busy(sandbox) && !broken_wall(sandbox, found).empty()) {
+      if (std::string reason = stop_broken(sandbox); !reason.empty()) {
+        report.state = SandboxState::kError;
+        report.reason = std::move(reason);
+      }
+    }
+    reports.push_back(std::move(report));
   }
   return reports;
+}
+
+/// Why a walled sandbox that runs may not go on; empty when it may, when somebody is at work on it,
+/// and when the engine does not say.
+std::string Fleet::broken_wall(const SandboxId& sandbox, const SeenSandbox& seen) {
+  const bool runs = seen.sandbox && (seen.sandbox->running() || seen.sandbox->state == "paused");
+  if (!runs || seen.labels().policy_hash.empty()) {
+    return {};
+  }
+  return look_at_wall(sandbox, seen).value_or("");
+}
+
+/// Looks once more when nobody else is at work on it, and removes a sandbox whose wall does not
+/// stand. Returns why; empty when it may go on.
+std::string Fleet::stop_broken(const SandboxId& sandbox) {
+  const Operations::Turn turn = operations_.begin(sandbox, false);
+  const auto known = find(sandbox);
+  const auto seen = look(&sandbox);
+  if (!known || known->ended || !seen) {
+    return {};
+  }
+  const auto found = seen->sandboxes.find(sandbox);
+  std::string reason =
+      found != seen->sandboxes.end() ? broken_wall(sandbox, found->second) : std::string();
+  if (reason.empty()) {
+    return {};
+  }
+  if (const Status gone = take_down(sandbox); !gone) {
+    reason += "; it could not be removed: " + gone.error().message;
+  }
+  const auto handler = handler_.with([](const auto& current) { return current; });
+  if (handler) {
+    handler(DriverEvent{sandbox, known->generation, SandboxState::kStopped, reason});
+  }
+  return reason;
+}
+
+void Fleet::see_network(const std::string& container) {
+  const auto all = known_.with([](const auto& known) { return known; });
+  for (const auto& [sandbox, known] : all) {
+    if ((known.ids.sandbox != container && known.ids.sidecar != container) || known.ended ||
+        operations_.is_busy(sandbox)) {
+      continue;
+    }
+    // The engine tells before its lists show it; an inspect waits until the connect is over.
+    static_cast<void>(inspect_state(engine_, container));
+    stop_broken(sandbox);
+  }
 }
 
 /// A worker that died in its probe left it behind. Not only a new start looks for it: the engine
@@ -123,26 +179,36 @@ bool Fleet::proxy_runs(const SandboxId& sandbox, const SeenSandbox& seen) const 
   return known && known->egress && known->egress->ready();
 }
 
-std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen) {
+/// Errors: of the engine, which then told nothing about the wall.
+Result<std::string> Fleet::look_at_wall(const SandboxId& sandbox, const SeenSandbox& seen) {
   const bool walled = !seen.labels().policy_hash.empty();
   const bool isolated = seen.labels().structure == Structure::kIsolatedNs;
   const auto shared = isolated ? Result<std::string>("")
                                : shared_network(walled ? Role::kEgressNetwork : Role::kOpenNetwork);
   if (!shared) {
-    return "no wall: " + shared.error().message;
+    return shared.error();
   }
   std::string problem = isolation_problem(seen, *shared);
   if (!problem.empty()) {
     return problem;
   }
   if (!folder_has(guest_folder(config_.state_dir, sandbox))) {
-    return "the folder of its guest's socket is gone";
+    return std::string("the folder of its guest's socket is gone");
   }
   const std::string folder = egress_folder(config_.state_dir, sandbox);
   if (walled && !policy_file_fits(folder, seen.labels().policy_hash)) {
-    return "no wall: its policy file is not the one that it was made with";
+    return std::string("no wall: its policy file is not the one that it was made with");
   }
-  return {};
+  const auto known = find(sandbox);
+  if (known && known->proxy && known->proxy->given_up()) {
+    return "no wall: its egress proxy is gone: " + known->proxy->problem();
+  }
+  return std::string();
+}
+
+std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen) {
+  auto problem = look_at_wall(sandbox, seen);
+  return problem ? *std::move(problem) : "no wall: " + problem.error().message;
 }
 
 Status Fleet::reopen_guest(const std::string& container, const std::string& path, Known& known) {
@@ -165,6 +231,9 @@ Status Fleet::reopen(const SandboxId& sandbox, const SeenSandbox& seen) {
   known.ids.sandbox = seen.sandbox->id;
   const std::string folder = egress_folder(config_.state_dir, sandbox);
   if (seen.labels().structure == Structure::kIsolatedNs) {
+    if (Status held = check_holder(*seen.sandbox); !held) {
+      return Error{held.error().code, "no wall: " + held.error().message};
+    }
     // It starts when the guest, which kept its socket, passes it again.
     known.proxy = ProxyProcess::make(hub_, config_.egress_binary, folder);
     known.egress = known.proxy;
@@ -195,6 +264,7 @@ Result<std::vector<SandboxReport>> Fleet::adopt() {
     return first.error();
   }
   clear_probes(*first);
+  holders_.clear_left_over();
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, stale] : first->sandboxes) {
     if (is_probe(sandbox)) {

@@ -10,8 +10,8 @@
 namespace sandboxkit::docker {
 namespace {
 
-constexpr std::array kRoles{Role::kSandbox, Role::kEgress, Role::kNetwork, Role::kEgressNetwork,
-                            Role::kOpenNetwork};
+constexpr std::array kRoles{Role::kSandbox,       Role::kEgress,      Role::kNetwork,
+                            Role::kEgressNetwork, Role::kOpenNetwork, Role::kHolder};
 
 std::optional<Role> role_from(std::string_view name) {
   for (const Role role : kRoles) {
@@ -63,6 +63,8 @@ const char* name_of(Role role) {
       return "egress-network";
     case Role::kOpenNetwork:
       return "open-network";
+    case Role::kHolder:
+      return "holder";
   }
   return "unknown";
 }
@@ -132,11 +134,10 @@ std::string filters_for(const Owner& owner, const SandboxId* sandbox) {
   return "filters=" + escape_query(json::dump(filters));
 }
 
-std::string event_filters_for(const Owner& owner) {
+std::string event_filters() {
   const json::Value filters = json::Object{
-      {"type", json::Array{"container"}},
-      {"event", json::Array{"start", "die", "oom"}},
-      {"label", label_terms(owner, nullptr)},
+      {"type", json::Array{"container", "network"}},
+      {"event", json::Array{"start", "die", "oom", "connect"}},
   };
   return "filters=" + escape_query(json::dump(filters));
 }

@@ -25,6 +25,7 @@ enum class Role : std::uint8_t {
   kNetwork,        ///< A sandbox's internal network.
   kEgressNetwork,  ///< The worker's network that sidecars go out by.
   kOpenNetwork,    ///< The worker's network of unwalled sandboxes.
+  kHolder,         ///< A container that waits to lend its network namespace to a sandbox.
 };
 
 const char* name_of(Role role);
@@ -74,8 +75,9 @@ bool has_role(const json::Value* labels, const Owner& owner, Role role);
 
 /// The query text `filters=...` that selects the owner's objects, and of one sandbox if given.
 std::string filters_for(const Owner& owner, const SandboxId* sandbox = nullptr);
-/// The query text of the events that we follow: containers of the owner that start or die.
-std::string event_filters_for(const Owner& owner);
+/// The query text of the events that we follow: containers that start or die, and containers that
+/// come onto a network. Of every owner: the engine does not say the labels of those.
+std::string event_filters();
 
 /// Names on the engine. They are for people and against doubles; calls go by id.
 std::string sandbox_name(const SandboxId& sandbox);

@@ -14,6 +14,7 @@ constexpr std::size_t kMaxDeniedBytes = 4 << 20;
 constexpr std::size_t kMaxLogBytes = 400;
 constexpr std::size_t kLogHeadBytes = 8;
 constexpr const char* kNoNetwork = "none";
+constexpr std::string_view kJoined = "container:";
 
 const json::Array& list_of(const json::Value& value) {
   static const json::Array kEmpty;
@@ -72,12 +73,13 @@ void put(std::optional<T>& place, T value, bool& doubled) {
 
 std::string sidecar_problem(const SeenSandbox& seen, const std::string& egress_network) {
   const SeenContainer& sidecar = *seen.sidecar;
-  if (!sidecar.running() && sidecar.state != "restarting") {
+  const bool paused = sidecar.state == "paused";  // Everything is denied; its policy stays.
+  if (!sidecar.running() && !paused && sidecar.state != "restarting") {
     return "its egress proxy is " + sidecar.state;
   }
   std::vector<std::string> expected{seen.wall->id, egress_network};
   std::sort(expected.begin(), expected.end());
-  if (sidecar.running() && sidecar.networks != expected) {
+  if ((sidecar.running() || paused) && sidecar.networks != expected) {
     return "its egress proxy is on other networks than it should be";
   }
   if (sidecar.labels.policy_hash != seen.sandbox->labels.policy_hash) {
@@ -92,12 +94,13 @@ std::string isolated_problem(const SeenSandbox& seen) {
   if (seen.wall || seen.sidecar) {
     return "it has a network or a sidecar beside it";
   }
-  if (sandbox.network_mode != kNoNetwork) {
+  const bool joined = sandbox.network_mode.starts_with(kJoined);
+  if (sandbox.network_mode != kNoNetwork && !joined) {
     return "it is in another network namespace than its own";
   }
   // The engine shows the mode that it was created with, and what it was connected to since.
   const bool alone = sandbox.network_names.empty() ||
-                     sandbox.network_names == std::vector<std::string>{kNoNetwork};
+                     (!joined && sandbox.network_names == std::vector<std::string>{kNoNetwork});
   return alone ? "" : "it is on a network";
 }
 
@@ -257,6 +260,17 @@ std::optional<SeenEvent> read_event(std::string_view line, const Owner& owner) {
     return std::nullopt;
   }
   return SeenEvent{event->text("Action"), actor->text("ID"), *labels, attributes->text("exitCode")};
+}
+
+std::optional<std::string> read_network_event(std::string_view line) {
+  const auto event = json::parse(line);
+  if (!event || event->text("Type") != "network") {
+    return std::nullopt;
+  }
+  const json::Value* actor = event->find("Actor");
+  const json::Value* attributes = actor != nullptr ? actor->find("Attributes") : nullptr;
+  const std::string container = attributes != nullptr ? attributes->text("container") : "";
+  return container.empty() ? std::nullopt : std::optional(container);
 }
 
 std::string read_log(std::string_view frames) {

@@ -90,6 +90,8 @@ struct SeenEvent {
   std::string exit_code{};
 };
 std::optional<SeenEvent> read_event(std::string_view line, const Owner& owner);
+/// The container of an event of a network's; nullopt for other lines.
+std::optional<std::string> read_network_event(std::string_view line);
 
 /// The text in an answer to `/containers/{id}/logs`: without its frames, one line, cut short.
 std::string read_log(std::string_view frames);

@@ -59,14 +59,6 @@ std::string proxy_url(const std::string& address) {
   return "http://" + address + ":" + std::to_string(kProxyPort);
 }
 
-/// Names are the proxy's work. The engine would write the host's resolvers and search domains into
-/// a container without a network; nobody listens on this one, so a lookup fails at once.
-void add_dead_resolver(json::Object& host) {
-  host.emplace_back("Dns", json::Array{kLoopback});
-  host.emplace_back("DnsSearch", json::Array{"."});
-  host.emplace_back("DnsOptions", json::Array{"timeout:1", "attempts:1"});
-}
-
 /// Capabilities, user and limits by the profile. `sudo` keeps what setuid programs and package
 /// managers need, and nothing that reaches the network's lower layers or the kernel.
 json::Object sandbox_host_config(const SandboxSpec& spec) {
@@ -96,7 +88,7 @@ json::Object sandbox_host_config(const SandboxSpec& spec) {
 
 /// A sandbox that is on a network, with the address of its sidecar (empty: unwalled), or isolated.
 json::Value sandbox_body(const PlanInput& input, Structure structure,
-                         const std::string& sidecar_address) {
+                         const std::string& sidecar_address, bool has_holder = false) {
   const DockerDriverConfig& config = input.config;
   const SandboxOrder& order = input.order;
   const bool isolated = structure == Structure::kIsolatedNs;
@@ -108,7 +100,9 @@ json::Value sandbox_body(const PlanInput& input, Structure structure,
   json::Array entrypoint{kGuestInSandbox};
   std::string proxy;
   if (isolated) {
-    add_dead_resolver(host);
+    if (!has_holder) {
+      add_dead_resolver(host);
+    }
     entrypoint.emplace_back("--proxy-listener");
     entrypoint.emplace_back(std::string(kLoopback) + ":" + std::to_string(kProxyPort));
     proxy = proxy_url(kLoopback);
@@ -118,9 +112,8 @@ json::Value sandbox_body(const PlanInput& input, Structure structure,
     proxy = proxy_url(sidecar_address);
   }
   const bool hardened = order.spec.profile == HardeningProfile::kHardened;
-  return json::Object{
+  json::Object body{
       {"Image", order.spec.image},
-      {"Hostname", isolated ? std::string(kIsolatedHostname) : order.sandbox.str()},
       {"User", hardened ? "1000:1000" : "0:0"},
       {"Entrypoint", std::move(entrypoint)},
       {"Cmd", json::Array{}},
@@ -130,6 +123,10 @@ json::Value sandbox_body(const PlanInput& input, Structure structure,
       {"Labels", labels_for(owner_of(config), order, Role::kSandbox, structure)},
       {"HostConfig", std::move(host)},
   };
+  if (!has_holder) {  // The engine refuses a name beside a holder's.
+    body.emplace_back("Hostname", isolated ? std::string(kIsolatedHostname) : order.sandbox.str());
+  }
+  return body;
 }
 
 json::Value sidecar_body(const PlanInput& input, const WallInput& wall) {
@@ -244,11 +241,13 @@ json::Value placed(const CreateContainer& step, const Ids& ids) {
     case Place::kShared:
       return with_network(step, ids.shared_network);
     case Place::kNowhere:
+    case Place::kHolder:
       break;
   }
   json::Object body = *step.body.as_object();
   json::Object host = *step.body.find("HostConfig")->as_object();
-  set_member(host, "NetworkMode", "none");
+  set_member(host, "NetworkMode",
+             step.place == Place::kHolder ? "container:" + ids.holder : std::string("none"));
   set_member(body, "HostConfig", std::move(host));
   return body;
 }
@@ -265,6 +264,12 @@ template <typename... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
 }  // namespace
+
+void add_dead_resolver(json::Object& host) {
+  host.emplace_back("Dns", json::Array{kLoopback});
+  host.emplace_back("DnsSearch", json::Array{"."});
+  host.emplace_back("DnsOptions", json::Array{"timeout:1", "attempts:1"});
+}
 
 Plan plan_walled(const PlanInput& input, const WallInput& wall) {
   const SandboxId& sandbox = input.order.sandbox;
@@ -306,7 +311,8 @@ Plan plan_isolated(const PlanInput& input, const IsolatedInput& isolated) {
       KeepProxy{input.config.egress_binary, egress},
       OpenLink{Part::kSandbox, guest + kGuestSocket, true},
       CreateContainer{Part::kSandbox, sandbox_name(sandbox),
-                      sandbox_body(input, Structure::kIsolatedNs, ""), Place::kNowhere},
+                      sandbox_body(input, Structure::kIsolatedNs, "", isolated.has_holder),
+                      isolated.has_holder ? Place::kHolder : Place::kNowhere},
       StartContainer{Part::kSandbox},
       AwaitHelper{Part::kSandbox},
       AwaitProxy{},

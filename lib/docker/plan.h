@@ -38,8 +38,8 @@ inline constexpr int kSidecarRestarts = 100;
 enum class Part : std::uint8_t { kSandbox, kSidecar };
 
 /// Where a container is born: the wall of this one sandbox, or the worker's shared network.
-/// kNowhere: no network at all.
-enum class Place : std::uint8_t { kWall, kShared, kNowhere };
+/// kNowhere: no network at all. kHolder: likewise, in the namespace of a holder that waited.
+enum class Place : std::uint8_t { kWall, kShared, kNowhere, kHolder };
 
 // The steps of a create, in the order in which they happen.
 
@@ -106,6 +106,7 @@ struct Ids {
   std::string wall{};
   std::string sandbox{};
   std::string sidecar{};
+  std::string holder{};
 
   const std::string& of(Part part) const { return part == Part::kSandbox ? sandbox : sidecar; }
 };
@@ -134,6 +135,8 @@ struct IsolatedInput {
   /// The subnets of the engine's networks: its proxy stands on the host beside all of their
   /// containers, so no policy may lift them.
   std::vector<Subnet> refused{};
+  /// It joins the namespace of `Ids::holder` in place of a new one.
+  bool has_holder = false;
 };
 
 /// The steps that make a walled sandbox whose only interface is loopback. The promises that tests
@@ -149,6 +152,10 @@ struct Trust {
 Plan with_trust(Plan plan, const Trust& trust);
 /// The steps that make an unwalled sandbox on the worker's open network.
 Plan plan_unwalled(const PlanInput& input);
+
+/// Names are the proxy's work. The engine would write the host's resolvers and search domains into
+/// a container without a network; nobody listens on this one, so a lookup fails at once.
+void add_dead_resolver(json::Object& host);
 
 /// The engine's call for a step that is one; nullopt for a step on the host. Pure.
 std::optional<EngineCall> request_of(const Step& step, const Ids& ids);

@@ -65,4 +65,14 @@ int run_sidecar(const std::string& config_dir) {
   return kExitStopped;
 }
 
+int run_holder() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  int received = 0;
+  return ::sigwait(&signals, &received) == 0 ? kExitStopped : kExitFailure;
+}
+
 }  // namespace sandboxkit::egress

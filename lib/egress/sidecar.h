@@ -17,4 +17,7 @@ inline constexpr int kExitConfig = 2;  ///< No socket was opened.
 /// started.
 int run_sidecar(const std::string& config_dir);
 
+/// Keeps its namespaces for others and does nothing, until SIGTERM or SIGINT.
+int run_holder();
+
 }  // namespace sandboxkit::egress

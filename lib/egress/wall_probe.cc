@@ -8,10 +8,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -87,6 +91,23 @@ bool packet_socket_opens() {
       io::Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(kAllProtocols))));
 }
 
+/// The names of the interfaces that are up. One that is down says nothing: the kernel makes some in
+/// each new network namespace.
+json::Array interfaces_up() {
+  std::set<std::string> names;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return {"?"};
+  }
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if ((entry->ifa_flags & IFF_UP) != 0) {
+      names.insert(entry->ifa_name);
+    }
+  }
+  ::freeifaddrs(list);
+  return {names.begin(), names.end()};
+}
+
 }  // namespace
 
 int run_wall_probe(const std::vector<std::string>& targets) {
@@ -108,8 +129,9 @@ int run_wall_probe(const std::vector<std::string>& targets) {
   }
   note(std::string("dns ") + kEngineResolver, dns_leaves());
   note("packet_socket", packet_socket_opens());
-  const json::Value line =
-      json::Object{{"reached", std::move(reached)}, {"tried", std::move(tried)}};
+  const json::Value line = json::Object{{"reached", std::move(reached)},
+                                        {"tried", std::move(tried)},
+                                        {"interfaces", interfaces_up()}};
   std::printf("%s\n", json::dump(line).c_str());
   return 0;
 }

@@ -6,11 +6,15 @@
 #include "io/guest_link.h"
 #include "io/socket.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -57,7 +61,27 @@ io::Fd stop_signals() {
   return io::Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
+/// The worker asked for a sandbox without an interface: somebody who changed that before this
+/// moment must not get one that runs. Interfaces that are down are the kernel's own.
+Status check_alone() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    return io::error_from_errno("getifaddrs", errno);
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(list, &::freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if ((entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0) {
+      return Error{ErrorCode::kConflict, "this network namespace has the interface " +
+                                             quoted(entry->ifa_name) + " besides loopback"};
+    }
+  }
+  return {};
+}
+
 Result<io::Fd> open_listener(std::string_view text) {
+  if (const Status alone = check_alone(); !alone) {
+    return alone.error();
+  }
   const auto colon = text.rfind(':');
   const auto port = colon != std::string_view::npos
                         ? parse_decimal(text.substr(colon + 1), kMaxPort)

@@ -126,6 +126,7 @@ House::House(Options options)
   config_.call_timeout = std::chrono::minutes(2);
   config_.subnet_pool = options.subnet_pool;
   config_.egress_structure = options.structure;
+  config_.wall_pool = options.wall_pool;
   auto engine = docker::EngineClient::connect(config_.engine_socket, config_.call_timeout);
   REQUIRE(engine);
   engine_ = std::move(*engine);

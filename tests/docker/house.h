@@ -38,6 +38,7 @@ class House {
     std::string subnet_pool = "10.231.0.0/16";
     /// Without a word of its own a test is about the structure that needs no more than the engine.
     EgressStructure structure = EgressStructure::kInternalNet;
+    std::size_t wall_pool = 0;
     /// Puts a proxy between the driver (not the test) and the engine.
     EngineProxy::Judge judge{};
   };

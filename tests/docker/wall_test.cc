@@ -1,4 +1,5 @@
 // The wall with the real guest and the real proxy, attacked from inside.
+#include "docker/observed.h"
 #include "io/socket.h"
 #include "tests/docker/house.h"
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -367,7 +369,8 @@ TEST_CASE("while the proxy is dead nothing goes out, and it comes back with the 
       kSoon));
 }
 
-TEST_CASE("a proxy that was killed by an order stays away, and nothing goes out") {
+TEST_CASE(
+    "a proxy that was killed by an order stays away: nothing goes out, the sandbox is stopped") {
   if (!have_helpers()) {
     return;
   }
@@ -375,10 +378,8 @@ TEST_CASE("a proxy that was killed by an order stays away, and nothing goes out"
   world.house.meddle("POST", "/containers/" + docker::sidecar_name(world.order.sandbox) + "/kill");
   CHECK(world.fetch_package().exit_code != 0);
   CHECK(world.upstream.visits() == 0);
-  CHECK(world.house.driver().list()->front().reason ==
-        "its egress proxy is down: everything is denied");
   CHECK_FALSE(world.house.driver().denied(world.order.sandbox).has_value());
-  CHECK(problem(world.house.driver().remove(world.order.sandbox)) == "");
+  CHECK(world.house.driver().list()->front().reason == "no wall: its egress proxy is exited");
   CHECK(world.house.leftovers() == "");
 }
 
@@ -436,13 +437,176 @@ TEST_CASE("with the real guest as well, nobody in a sandbox takes the guest's pl
   CHECK(house.shell(sandbox, "echo $PPID").text == "1\n");
 }
 
-TEST_CASE("the real probe proves the wall from inside") {
+TEST_CASE("the real probe proves both walls from inside, and the stronger one is used") {
   if (!have_helpers()) {
     return;
   }
-  House house{{.real_helpers = true}};
+  House house{{.real_helpers = true, .structure = EgressStructure::kAuto}};
   const auto found = house.driver().probe();
   REQUIRE_MESSAGE(found.has_value(), problem(found));
-  CHECK(found->capabilities == std::vector<std::string>{"egress"});
+  CHECK(found->problems == std::vector<std::string>{});
+  CHECK(found->capabilities ==
+        std::vector<std::string>{"egress", "egress.internal-net", "egress.isolated-ns"});
   CHECK(house.leftovers() == "");
+  CHECK(proxies(house).empty());
+  SandboxOrder order = house.walled();
+  REQUIRE(problem(house.driver().create(order, {})) == "");
+  CHECK(house.driver().list()->front().structure == "isolated-ns");
+}
+
+TEST_CASE("a worker whose structure does not stand offers no wall, and says why") {
+  if (!have_helpers()) {
+    return;
+  }
+  // A stub in the guest's place passes no socket out.
+  House house{
+      {.create_timeout = std::chrono::seconds(8), .structure = EgressStructure::kIsolatedNs}};
+  const auto found = house.driver().probe();
+  REQUIRE_MESSAGE(found.has_value(), problem(found));
+  CHECK(found->capabilities == std::vector<std::string>{});
+  REQUIRE_FALSE(found->problems.empty());
+  CHECK(found->problems.back().starts_with("egress.isolated-ns: "));
+  CHECK(house.leftovers() == "");
+}
+
+TEST_CASE("a walled sandbox that somebody puts on another network is stopped and reported") {
+  if (!have_helpers()) {
+    return;
+  }
+  for (const EgressStructure structure : kStructures) {
+    const bool isolated = structure == EgressStructure::kIsolatedNs;
+    CAPTURE(isolated);
+    Walled world(structure);
+    std::mutex mutex;
+    std::vector<DriverEvent> events;
+    world.house.driver().on_event([&](const DriverEvent& event) {
+      const std::lock_guard lock(mutex);
+      events.push_back(event);
+    });
+    const std::string name = docker::sandbox_name(world.order.sandbox);
+    const std::string body = json::dump(json::Object{{"Container", name}, {"Force", true}});
+    if (isolated) {
+      // The engine itself refuses a second network beside none.
+      CHECK_FALSE(world.house.engine()
+                      .call({.method = "POST", .target = "/networks/bridge/connect", .body = body})
+                      .has_value());
+      world.house.meddle("POST", "/networks/none/disconnect", body);
+    }
+    static_cast<void>(world.house.engine().call(
+        {.method = "POST", .target = "/networks/bridge/connect", .body = body}));
+    CHECK(becomes_true([&] { return world.house.leftovers().empty(); }, kSoon));
+    CHECK(becomes_true(
+        [&] {
+          const std::lock_guard lock(mutex);
+          return events.size() == 1 && events[0].sandbox == world.order.sandbox &&
+                 events[0].reason.starts_with("no wall: ");
+        },
+        kSoon));
+    CHECK(proxies(world.house).empty());
+    CHECK(world.house.driver().list()->empty());
+  }
+}
+
+TEST_CASE("a list stops walled sandboxes whose wall is gone or another one, and says why") {
+  if (!have_helpers()) {
+    return;
+  }
+  for (const EgressStructure structure : kStructures) {
+    Walled world(structure);
+    const std::string folder =
+        world.house.config().state_dir + "/sandboxes/" + world.order.sandbox.str();
+    std::ofstream(folder + "/egress/policy.json") << R"({"policy_hash": "another"})";
+    const auto reports = world.house.driver().list();
+    REQUIRE(reports);
+    REQUIRE(reports->size() == 1);
+    CHECK(reports->front().state == SandboxState::kError);
+    CHECK(reports->front().reason ==
+          "no wall: its policy file is not the one that it was made with");
+    CHECK(world.house.leftovers() == "");
+    CHECK(world.house.driver().list()->empty());
+  }
+}
+
+TEST_CASE(
+    "a holder lends its namespace once and goes; without one a sandbox is made all the same") {
+  if (!have_helpers()) {
+    return;
+  }
+  House house{{.real_helpers = true, .structure = EgressStructure::kIsolatedNs, .wall_pool = 1}};
+  REQUIRE(house.driver().probe());
+  std::set<std::string> used;
+  const auto holders = [&] {
+    std::set<std::string> found;
+    const auto all = house.engine().get("/containers/json?" + docker::filters_for(house.owner()));
+    REQUIRE(all);
+    for (const json::Value& entry : *all->as_array()) {
+      if (docker::has_role(entry.find("Labels"), house.owner(), docker::Role::kHolder)) {
+        found.insert(entry.text("Id"));
+      }
+    }
+    return found;
+  };
+  for (int i = 0; i < 2; ++i) {
+    CHECK(becomes_true([&] { return holders().size() == 1; }, kSoon));
+    const std::string holder = *holders().begin();
+    CHECK(used.insert(holder).second);
+    const SandboxOrder order = house.walled();
+    REQUIRE(problem(house.driver().create(order, {})) == "");
+    const json::Value made = house.inspect(docker::sandbox_name(order.sandbox));
+    CHECK(made.find("HostConfig")->text("NetworkMode") == "container:" + holder);
+    CHECK(becomes_true([&] { return !holders().contains(holder); }, kSoon));
+    CHECK(house.shell(order.sandbox, "ls /sys/class/net").text == "lo\n");
+    CHECK(house.shell(order.sandbox, "cat /proc/sys/kernel/hostname").text == "sandbox\n");
+    CHECK(house.shell(order.sandbox, "cat /etc/resolv.conf").text ==
+          "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n");
+    // The engine lets nobody put that namespace on a network.
+    const std::string body =
+        json::dump(json::Object{{"Container", docker::sandbox_name(order.sandbox)}});
+    CHECK_FALSE(house.engine()
+                    .call({.method = "POST", .target = "/networks/bridge/connect", .body = body})
+                    .has_value());
+  }
+  // One that somebody killed makes the create slower, not worse.
+  CHECK(becomes_true([&] { return holders().size() == 1; }, kSoon));
+  house.meddle("POST", "/containers/" + *holders().begin() + "/kill");
+  const SandboxOrder order = house.walled();
+  CHECK(problem(house.driver().create(order, {})) == "");
+  CHECK(house.shell(order.sandbox, "ls /sys/class/net").text == "lo\n");
+
+  house.restart_driver();
+  const auto kept = house.driver().adopt();
+  REQUIRE(kept);
+  CHECK(kept->size() == 3);
+  for (const SandboxReport& report : *kept) {
+    CHECK(report.state == SandboxState::kRunning);
+    CHECK(problem(house.driver().remove(report.sandbox)) == "");
+  }
+  CHECK(holders().empty());
+  CHECK(house.leftovers() == "");
+}
+
+TEST_CASE("a guest that finds an interface besides loopback where none may be does not start") {
+  if (!have_helpers()) {
+    return;
+  }
+  House house{{.real_helpers = true, .structure = EgressStructure::kIsolatedNs}};
+  const json::Value mount =
+      json::Object{{"Type", "bind"},
+                   {"Source", std::filesystem::absolute(house.config().guest_binary).string()},
+                   {"Target", "/guest"},
+                   {"ReadOnly", true}};
+  const auto made = house.engine().call(
+      {.method = "POST",
+       .target = "/containers/create",
+       .body = json::dump(json::Object{
+           {"Image", test_image()},
+           {"Entrypoint",
+            json::Array{"/guest", "--socket", "/nowhere", "--proxy-listener", "127.0.0.1:3128"}},
+           {"Labels", docker::labels_for_shared(house.owner(), docker::Role::kHolder)},
+           {"HostConfig", json::Object{{"Mounts", json::Array{mount}}}}})});
+  REQUIRE_MESSAGE(made.has_value(), problem(made));
+  house.meddle("POST", "/containers/" + made->text("Id") + "/start");
+  CHECK(becomes_true([&] { return !docker::read_state(house.inspect(made->text("Id"))).running; },
+                     kSoon));
+  CHECK(docker::read_state(house.inspect(made->text("Id"))).exit_code == 1);
 }

@@ -185,6 +185,7 @@ class House:
              str(self.folder / "worker"), *token, "--name", "w1", "--engine-socket", self.engine_socket,
              "--guest-binary", binary("sandboxkit-guest"), "--egress-binary", binary("sandboxkit-egress"),
              "--egress-host", f"packages.test={self.upstream_address}",
+             "--egress-structure", "internal-net",
              "--heartbeat-interval-ms", "1000", *self.worker_options], self.folder / "worker.log", env)
 
     def wait_ready(self):

@@ -29,13 +29,13 @@ class WallHouse(House):
     def container(self, sandbox, role="sandbox"):
         """The engine's own description of a sandbox's container."""
         for each in self.objects("containers"):
-            if (each["Labels"]["dev.sandboxkit.sandbox"], each["Labels"]["dev.sandboxkit.role"]) == (sandbox, role):
+            if (each["Labels"].get("dev.sandboxkit.sandbox"), each["Labels"]["dev.sandboxkit.role"]) == (sandbox, role):
                 return self.own.call("GET", f"/containers/{each['Id']}/json")
         return None
 
 
 def structure_options(structure):
-    return [] if structure == "internal-net" else ["--egress-structure", structure]
+    return ["--egress-structure", structure]
 
 
 class Sandbox:

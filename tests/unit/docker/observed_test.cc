@@ -82,7 +82,11 @@ TEST_CASE("an isolated sandbox stands while it has no network, and only then") {
   CHECK(problem_of({isolated(order, "none", {})}, {}) == "");
   CHECK(problem_of({isolated(order, "none", bridge)}, {}) == "no wall: it is on a network");
   CHECK(problem_of({isolated(order, "none", both)}, {}) == "no wall: it is on a network");
-  for (const char* mode : {"default", "bridge", "host", "container:other", ""}) {
+  // In the namespace of a holder, which the engine lets nobody connect.
+  CHECK(problem_of({isolated(order, "container:holder", {})}, {}) == "");
+  CHECK(problem_of({isolated(order, "container:holder", bridge)}, {}) ==
+        "no wall: it is on a network");
+  for (const char* mode : {"default", "bridge", "host", ""}) {
     CAPTURE(mode);
     CHECK(problem_of({isolated(order, mode, none)}, {}) ==
           "no wall: it is in another network namespace than its own");
@@ -221,6 +225,17 @@ TEST_CASE("an event of our container is read, others and broken lines are not") 
   CHECK(event->exit_code == "137");
   CHECK_FALSE(read_event("{\"Action\":\"die\"}", owner()));
   CHECK_FALSE(read_event("{", owner()));
+}
+
+TEST_CASE("an event of a network names the container that it is about") {
+  CHECK(
+      read_network_event(
+          R"({"Type":"network","Action":"connect","Actor":{"ID":"n","Attributes":{"container":"box","name":"bridge"}}})") ==
+      "box");
+  CHECK_FALSE(read_network_event(R"({"Type":"network","Actor":{"Attributes":{}}})"));
+  CHECK_FALSE(
+      read_network_event(R"({"Type":"container","Actor":{"Attributes":{"container":"box"}}})"));
+  CHECK_FALSE(read_network_event("{"));
 }
 
 TEST_CASE("the frames of a log become one line without controls") {

@@ -1,5 +1,6 @@
 #include "docker/plan.h"
 
+#include "docker/holder_pool.h"
 #include "tests/unit/docker/support.h"
 
 #include <algorithm>
@@ -394,4 +395,47 @@ TEST_CASE("a plan names lent secrets, and no step of it holds a value") {
   CHECK(env.find("NODE_EXTRA_CA_CERTS=/usr/local/share/ca-certificates/sandboxkit-lent.crt") !=
         std::string::npos);
   CHECK(env.find("PIP_CERT=/mine") != std::string::npos);  // The caller's word wins.
+}
+
+TEST_CASE("an isolated sandbox joins a holder's namespace, and differs in nothing else") {
+  static const DockerDriverConfig config = docker::test::config();
+  const SandboxOrder order = docker::test::order(docker::test::walled({"ok.test"}));
+  const Plan plan =
+      plan_isolated(PlanInput{config, order}, IsolatedInput{.refused = {}, .has_holder = true});
+  Ids ids = kIds;
+  ids.holder = "holder-id";
+  json::Value joined;
+  for (const Step& step : plan) {
+    if (std::holds_alternative<CreateContainer>(step)) {
+      joined = parsed(request_of(step, ids)->body);
+    }
+  }
+  const json::Value alone = container_body(isolated_plan(order), Part::kSandbox);
+  CHECK(at(joined, {"HostConfig", "NetworkMode"}) == json::Value("container:holder-id"));
+  CHECK(at(joined, {"Hostname"}).is_null());
+  for (const char* same : {"Image", "User", "Entrypoint", "Env", "Labels"}) {
+    CAPTURE(same);
+    CHECK(at(joined, {same}) == at(alone, {same}));
+  }
+  const json::Value expected = at(alone, {"HostConfig"});
+  for (const auto& [name, value] : *expected.as_object()) {
+    if (name != "NetworkMode" && !name.starts_with("Dns")) {
+      CAPTURE(name);
+      CHECK(at(joined, {"HostConfig", name}) == value);
+    }
+  }
+}
+
+TEST_CASE("a holder has no network, no right, and the names that its sandbox will have") {
+  const json::Value body = holder_body(docker::test::owner(), "sandboxkit/egress:abc");
+  const json::Value alone = container_body(isolated_plan(), Part::kSandbox);
+  CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("none"));
+  CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
+  CHECK(at(body, {"HostConfig", "ReadonlyRootfs"}) == json::Value(true));
+  CHECK(at(body, {"User"}) == json::Value("65534:65534"));
+  CHECK(at(body, {"Hostname"}) == at(alone, {"Hostname"}));
+  for (const char* name : {"Dns", "DnsSearch", "DnsOptions"}) {
+    CHECK(at(body, {"HostConfig", name}) == at(alone, {"HostConfig", name}));
+  }
+  CHECK(at(body, {"Labels", label::kRole}) == json::Value("holder"));
 }
