@@ -1,5 +1,6 @@
 #include "docker/plan.h"
 
+#include "docker/seccomp.h"
 #include "docker/trust.h"
 #include "egress/secret_book.h"
 
@@ -74,12 +75,14 @@ json::Object sandbox_host_config(const SandboxSpec& spec) {
       {"Init", false},
       {"LogConfig", small_log()},
   };
+  json::Array security{seccomp_option()};
   if (hardened) {
-    host.emplace_back("SecurityOpt", json::Array{"no-new-privileges"});
+    security.emplace_back("no-new-privileges");
   } else {
     host.emplace_back("CapAdd", json::Array{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL",
                                             "SETGID", "SETUID"});
   }
+  host.emplace_back("SecurityOpt", std::move(security));
   if (!spec.runtime.empty()) {
     host.emplace_back("Runtime", spec.runtime);
   }
@@ -134,7 +137,7 @@ json::Value sidecar_body(const PlanInput& input, const WallInput& wall) {
   const SandboxOrder& order = input.order;
   json::Object host{
       {"CapDrop", json::Array{"ALL"}},
-      {"SecurityOpt", json::Array{"no-new-privileges"}},
+      {"SecurityOpt", json::Array{seccomp_option(), "no-new-privileges"}},
       {"ReadonlyRootfs", true},
       {"Memory", kSidecarMemoryBytes},
       {"MemorySwap", kSidecarMemoryBytes},

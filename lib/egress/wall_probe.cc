@@ -108,6 +108,11 @@ json::Array interfaces_up() {
   return {names.begin(), names.end()};
 }
 
+/// Such a socket reaches the hypervisor, whatever network there is.
+bool vsock_opens() {
+  return static_cast<bool>(io::Fd(::socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+}
+
 }  // namespace
 
 int run_wall_probe(const std::vector<std::string>& targets) {
@@ -129,6 +134,7 @@ int run_wall_probe(const std::vector<std::string>& targets) {
   }
   note(std::string("dns ") + kEngineResolver, dns_leaves());
   note("packet_socket", packet_socket_opens());
+  note("vsock", vsock_opens());
   const json::Value line = json::Object{{"reached", std::move(reached)},
                                         {"tried", std::move(tried)},
                                         {"interfaces", interfaces_up()}};

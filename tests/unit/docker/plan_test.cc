@@ -1,6 +1,7 @@
 #include "docker/plan.h"
 
 #include "docker/holder_pool.h"
+#include "docker/seccomp.h"
 #include "tests/unit/docker/support.h"
 
 #include <algorithm>
@@ -170,7 +171,8 @@ TEST_CASE("the hardened profile has no way to root") {
   CHECK(at(body, {"User"}) == json::Value("1000:1000"));
   CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
   CHECK(at(body, {"HostConfig", "CapAdd"}).is_null());
-  CHECK(at(body, {"HostConfig", "SecurityOpt"}) == parsed(R"(["no-new-privileges"])"));
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) ==
+        json::Array{docker::seccomp_option(), "no-new-privileges"});
 }
 
 TEST_CASE("the sudo profile allows root in the container and nothing of the network or kernel") {
@@ -181,7 +183,7 @@ TEST_CASE("the sudo profile allows root in the container and nothing of the netw
   CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
   CHECK(at(body, {"HostConfig", "CapAdd"}) ==
         parsed(R"(["CHOWN","DAC_OVERRIDE","FOWNER","FSETID","KILL","SETGID","SETUID"])"));
-  CHECK(at(body, {"HostConfig", "SecurityOpt"}).is_null());
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) == json::Array{docker::seccomp_option()});
 }
 
 TEST_CASE("a sandbox has its limits, no ports, no privileges and read-only mounts only") {
@@ -218,7 +220,8 @@ TEST_CASE("the proxy goes out by the shared network and routes nothing") {
   CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
   CHECK(at(body, {"HostConfig", "CapAdd"}).is_null());
   CHECK(at(body, {"HostConfig", "ReadonlyRootfs"}) == json::Value(true));
-  CHECK(at(body, {"HostConfig", "SecurityOpt"}) == parsed(R"(["no-new-privileges"])"));
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) ==
+        json::Array{docker::seccomp_option(), "no-new-privileges"});
   CHECK(at(body, {"User"}) == json::Value("65534:65534"));
   CHECK(at(body, {"Env"}).is_null());
 }
