@@ -137,10 +137,10 @@ ForwardRequest rewrite_request(const wire::RequestHead& head, Rewrite rewrite) {
     out.headers.add(name, value);
   }
   const wire::Headers kept = end_to_end(head.headers);
-  for (const auto& [name, value] : kept.fields()) {
-    const auto is_ours = [&](const auto& own) { return is_same_field(own.first, name); };
+  for (const auto& field : kept.fields()) {
+    const auto is_ours = [&](const auto& own) { return is_same_field(own.first, field.first); };
     if (std::ranges::none_of(rewrite.own_fields, is_ours)) {
-      out.headers.add(name, value);
+      out.headers.add(field.first, field.second);
     }
   }
   if (head.body.kind == wire::Framing::kChunked) {

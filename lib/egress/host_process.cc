@@ -52,11 +52,6 @@ io::Fd open_log(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, kMode));
 }
 
-bool refuses(const Config& config, const IpAddress& address) {
-  return std::ranges::any_of(config.refused_networks,
-                             [&](const auto& block) { return block.contains(address); });
-}
-
 }  // namespace
 
 std::optional<HostProcess> read_host_process(const std::vector<std::string>& words) {
@@ -88,18 +83,15 @@ int run_host_process(const HostProcess& process) {
   const std::array<io::Fd, 2> logs{open_log(process.config_dir + "/decisions.0.log"),
                                    open_log(process.config_dir + "/decisions.1.log")};
   io::EventLoop loop;
-  LocalAddresses local;
+  LocalAddresses local(config->refused_networks);
   // Reads the host's resolver settings, so it comes before the host's files are out of sight.
-  auto proxy =
-      Proxy::start(*config, {.loop = loop,
-                             .log_fd = logs[0].get(),
-                             .clock = system_clock(),
-                             .is_local =
-                                 [&](const IpAddress& address) {
-                                   return local.contains(address) || refuses(*config, address);
-                                 },
-                             .listener = *std::move(listener),
-                             .spare_log_fd = logs[1].get()});
+  auto proxy = Proxy::start(
+      *config, {.loop = loop,
+                .log_fd = logs[0].get(),
+                .clock = system_clock(),
+                .is_local = [&](const IpAddress& address) { return local.contains(address); },
+                .listener = *std::move(listener),
+                .spare_log_fd = logs[1].get()});
   if (!proxy) {
     return fail(kExitFailure, proxy.error());
   }

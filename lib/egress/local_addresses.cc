@@ -51,11 +51,22 @@ void LocalAddresses::refresh() {
   }
 }
 
+Result<std::vector<IpAddress>> LocalAddresses::all() {
+  refresh();
+  if (!known_) {
+    return Error{ErrorCode::kUnavailable, "the addresses of this machine are not known"};
+  }
+  return addresses_;
+}
+
 bool LocalAddresses::contains(const IpAddress& address) {
   const std::string_view special = policy::special_class(address);
   const IpAddress unspecified{.is_v6 = true};
   // 127.0.0.2 and 0.0.0.0 reach this machine as well and stand on no interface.
   if (special == "loopback" || special == "this_network" || address == unspecified) {
+    return true;
+  }
+  if (std::ranges::any_of(also_, [&](const auto& block) { return block.contains(address); })) {
     return true;
   }
   if (!known_ || std::chrono::steady_clock::now() - asked_ > kFresh) {

@@ -1,8 +1,12 @@
 #pragma once
 
 #include "sandboxkit/egress.h"
+#include "sandboxkit/result.h"
+
+#include "policy/egress_address.h"
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 namespace sandboxkit::egress {
@@ -12,11 +16,18 @@ namespace sandboxkit::egress {
 /// Thread-safety: one thread at a time.
 class LocalAddresses {
  public:
+  /// `also`: networks of the machine around this one (its host, its containers) that count as its
+  /// own.
+  explicit LocalAddresses(std::vector<policy::AddressBlock> also = {}) : also_(std::move(also)) {}
+
   /// Asks the kernel again when the last answer is older than a second.
   bool contains(const IpAddress& address);
+  /// Those of the interfaces, as they are now. Errors: kUnavailable when the kernel does not say.
+  Result<std::vector<IpAddress>> all();
 
  private:
   void refresh();
+  const std::vector<policy::AddressBlock> also_;
   std::vector<IpAddress> addresses_;
   bool known_ = false;
   std::chrono::steady_clock::time_point asked_{};

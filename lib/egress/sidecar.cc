@@ -47,7 +47,7 @@ int run_sidecar(const std::string& config_dir) {
     return fail(kExitFailure, {ErrorCode::kInternal, "no signal descriptor"});
   }
   io::EventLoop loop;
-  LocalAddresses local;
+  LocalAddresses local(config->refused_networks);
   auto proxy = Proxy::start(*config, {.loop = loop,
                                       .log_fd = STDOUT_FILENO,
                                       .clock = system_clock(),

@@ -24,10 +24,10 @@ import threading
 import time
 
 from peers_inputs import ALL, ALL_STRICT, NAMES, get
-from peers_world import EVIL, OK, OWN, PTR, WILD
+from peers_world import EVIL, HOST, OK, OWN, PTR, WILD
 
 NAMESERVER = "93.184.216.53"
-OUTSIDE = [NAMESERVER, OK, WILD, EVIL, PTR, "169.254.169.254", "10.0.0.5"]
+OUTSIDE = [NAMESERVER, OK, WILD, EVIL, PTR, HOST, "169.254.169.254", "10.0.0.5"]
 INSIDE = ["127.0.0.1", OWN]
 PROXY_PORTS = {"ours": 3128, "squid": 3129, "tinyproxy": 3130, "ours, strict": 3131}
 DOMAINS = ["ok.test", "*.w.test"]
@@ -128,7 +128,7 @@ def commands(folder, build):
     found = {}
     for name, strict in (("ours", False), ("ours, strict", True)):
         policy = {"listen": f"127.0.0.1:{PROXY_PORTS[name]}", "allowed_domains": DOMAINS, "strict_tls": strict,
-                  "dns_servers": [NAMESERVER], "policy_hash": "ab"}
+                  "dns_servers": [NAMESERVER], "refused_networks": [f"{HOST}/32"], "policy_hash": "ab"}
         (folder / name).mkdir()
         (folder / name / "policy.json").write_text(json.dumps(policy))
         found[name] = [str(build / "daemons/egress/sandboxkit-egress"), "--config-dir", str(folder / name)]

@@ -6,7 +6,7 @@ list lacks. The policy: `ok.test` and `*.w.test`, port 80 for plain HTTP and 443
 import dataclasses
 import ssl
 
-from peers_world import EVIL, OK, OWN, WILD
+from peers_world import EVIL, HOST, OK, OWN, WILD
 
 OK80, OK443, WILD80, WILD443 = f"{OK}:80", f"{OK}:443", f"{WILD}:80", f"{WILD}:443"
 
@@ -188,7 +188,7 @@ DNS = [
     *[denied("22", f"allowed name at {where}", connect(f"{name}.w.test:443"),
              dns=(f"{name}.w.test",))
       for name, where in (("loop", "127.0.0.1"), ("meta", "169.254.169.254"), ("ten", "10.0.0.5"),
-                          ("own", f"the proxy's own {OWN}"), ("zero", "0.0.0.0"),
+                          ("own", f"the proxy's own {OWN}"), ("host", f"the public address of the host around it, {HOST}"), ("zero", "0.0.0.0"),
                           ("map", "::ffff:127.0.0.1"), ("nat64", "64:ff9b::7f00:1"),
                           ("sixtofour", "2002:7f00:1::1"))],
     denied("22", "http:// to a name at 127.0.0.1", get("http://loop.w.test/"), dns=("loop.w.test",)),
@@ -349,4 +349,4 @@ FORWARD = [
 
 ALL = [("Matcher", MATCHER), ("DNS", DNS), ("Tunnel", TUNNEL), ("TLS", TLS), ("HTTP forward", FORWARD)]
 ALL_STRICT = [("Strict TLS, which ours alone has", STRICT)]
-NAMES = {OK: "ok.test", WILD: "w.test", EVIL: "evil.test", OWN: "own", "203.0.113.9": "203.0.113.9"}
+NAMES = {OK: "ok.test", WILD: "w.test", EVIL: "evil.test", OWN: "own", HOST: "host", "203.0.113.9": "203.0.113.9"}

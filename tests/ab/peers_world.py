@@ -15,13 +15,14 @@ import struct
 import sys
 
 OK, WILD, EVIL, PTR = "93.184.216.34", "93.184.216.35", "93.184.216.66", "203.0.113.9"
+HOST = "93.184.216.77"  # of the machine around a sidecar, and public
 OWN = "10.77.0.1"  # of the proxies' own machine
 HTTP_PORTS, RAW_PORTS = (80, 8080), (22, 25, 443, 18081)
 
 # What the names below `w.test` resolve to; the policy allows all of them.
 SPECIAL = {
     "loop": ["127.0.0.1"], "meta": ["169.254.169.254"], "ten": ["10.0.0.5"], "own": [OWN],
-    "zero": ["0.0.0.0"], "mixed": ["169.254.169.254", WILD], "empty": [],
+    "zero": ["0.0.0.0"], "host": [HOST], "mixed": ["169.254.169.254", WILD], "empty": [],
     "map": ["::ffff:127.0.0.1"], "nat64": ["64:ff9b::7f00:1"], "sixtofour": ["2002:7f00:1::1"],
     "many": [f"93.184.{1 + i // 200}.{1 + i % 200}" for i in range(4000)],
 }

@@ -5,6 +5,7 @@
 #include "egress/local_addresses.h"
 #include "io/fd.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <string>
@@ -205,4 +206,13 @@ TEST_CASE("loopback, the unspecified address and the machine's own are local") {
     CHECK(local.contains(IpAddress::parse(text).value()));
   }
   CHECK_FALSE(local.contains(IpAddress::parse("192.0.2.77").value()));
+  const auto all = local.all();
+  REQUIRE(all.has_value());
+  CHECK(std::ranges::find(*all, IpAddress::parse("127.0.0.1").value()) != all->end());
+}
+
+TEST_CASE("a network that the host names counts as the proxy's own") {
+  LocalAddresses local({{IpAddress::parse("192.0.2.64").value(), 26}});
+  CHECK(local.contains(IpAddress::parse("192.0.2.77").value()));
+  CHECK_FALSE(local.contains(IpAddress::parse("192.0.2.128").value()));
 }

@@ -167,12 +167,14 @@ TEST_CASE("a punycode label is taken when it decodes, the RFC's samples included
   for (const char* label :
        {"xn--bcher-kva", "xn--egbpdaj6bu4bxfgehfvwxn", "xn--ihqwcrb4cv8a8dqg056pqjye",
         "xn--ihqwctvzc91f659drss3x8bo0yb", "xn--4dbcagdahymbxekheh6e0a7fei0b",
-        "xn--3b-ww4c5e180e575a65lsy2b", "xn--mnchen-3ya", "xn--e1afmkfd"}) {
+        "xn--3b-ww4c5e180e575a65lsy2b", "xn--mnchen-3ya", "xn--e1afmkfd",
+        // The last and the first code point beside the surrogates, and the last of all.
+        "xn--hb9b", "xn--0y0c", "xn--dn32g"}) {
     CAPTURE(label);
     CHECK(policy::is_punycode_label(label));
   }
   for (const char* label : {"bcher-kva", "xn--", "xn---", "xn--a-", "xn----", "xn--0", "xn--zz",
-                            "xn--_x", "xn--a_b-"}) {
+                            "xn--ib9b", "xn--zy0c", "xn--en32g", "xn--_x", "xn--a_b-"}) {
     CAPTURE(label);
     CHECK_FALSE(policy::is_punycode_label(label));
   }

@@ -288,7 +288,7 @@ TEST_CASE("canonical texts are equal exactly where the entries decide alike, one
 TEST_CASE("every short text is an entry exactly when the oracle's grammar has it") {
   std::size_t taken = 0;
   std::size_t wrong = 0;
-  each_text("aB1.*:-", 6, [&](const std::string& text) {
+  each_text("aB10.*:", 6, [&](const std::string& text) {
     const bool plain = oracle::domain(text).has_value();
     wrong += EgressPolicy::create(Entries{text}, {}).has_value() != plain;
     taken += plain;
