@@ -282,7 +282,7 @@ TEST_CASE("a client that does not speak TLS is closed") {
 }
 
 TEST_CASE("a handshake or a head that does not come in time ends the connection") {
-  Lending lending(tls_mirror, "api.test", {.head = Limits::Ms{100}, .sweep = Limits::Ms{20}});
+  Lending lending(tls_mirror, "api.test", {.head = Limits::Ms{1000}, .sweep = Limits::Ms{20}});
   REQUIRE(lending.put(lending.secret()).empty());
   const TlsClient silent(lending.world, lending.destination);
   char byte = 0;
