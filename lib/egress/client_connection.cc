@@ -47,7 +47,9 @@ std::shared_ptr<ClientConnection> ClientConnection::start(Engine& engine, io::Fd
 
 ClientConnection::ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
                                    std::function<void()> on_gone)
-    : engine_(engine), client_(std::move(client)), on_gone_(std::move(on_gone)) {}
+    : engine_(engine), client_(std::move(client)), on_gone_(std::move(on_gone)) {
+  client_->set_high_water(kMaxQueuedBytes);
+}
 
 ClientConnection::~ClientConnection() { close(); }
 
@@ -110,7 +112,7 @@ std::optional<Refusal> ClientConnection::doubt_in_input() {
 
 void ClientConnection::read_heads() {
   while (phase_ == Phase::kHead && !input_.empty()) {
-    if (client_->queued_bytes() >= io::Socket::kHighWater) {
+    if (client_->is_full()) {
       // It asks and does not read: it is served on when it took what it asked for.
       return client_->pause_reading();
     }
@@ -146,6 +148,11 @@ void ClientConnection::read_heads() {
 
 void ClientConnection::on_head(const wire::RequestHead& head) {
   method_ = head.method;
+  if (engine_.tunnels.bytes_left == 0) {
+    return refuse({kTooMany, "byte_limit",
+                   "This sandbox has used up the bytes that it may send and receive."},
+                  false);
+  }
   if (head.method == "CONNECT") {
     return on_connect(head);
   }
@@ -245,15 +252,12 @@ void ClientConnection::sweep(Steady::time_point now) {
   const auto active = tunnel_   ? tunnel_->last_activity()
                       : secret_ ? secret_->last_activity()
                                 : last_activity_;
-  if (now - active > engine_.limits.idle || now - born_ > engine_.limits.lifetime) {
-    if (tunnel_) {
-      tunnel_->close();
-    }
-    if (secret_) {
-      secret_->close();
-    }
-    client_->close();
-    finish();
+  if (now - active > engine_.limits.idle || now - born_ > engine_.limits.lifetime ||
+      (tunnel_ && engine_.tunnels.bytes_left == 0)) {
+    return cut_off();
+  }
+  if (tunnel_) {
+    tunnel_->rest(now);
   }
 }
 

@@ -40,6 +40,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void close();
 
  private:
+  /// What is queued for one side before the other one is read on.
+  static constexpr std::size_t kMaxQueuedBytes = 64 * 1024;
+
   enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kHello, kTunnel, kGone };
 
   ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
@@ -65,7 +68,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   std::optional<EgressVerdict> admit(const EgressTarget& target, bool keep_alive);
   void dial(const EgressTarget& target, EgressVerdict verdict);
   void on_dialled(Dial::Outcome outcome);
-  void begin_tunnel(std::string early_down);
+  /// To `upstream`, or to the socket that stands.
+  void begin_tunnel(io::Fd upstream, std::string early_down);
   void note_server_name(std::string_view first_bytes);
   void begin_exchange();
   void send_request_body();
@@ -90,6 +94,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // Ends.
   void refuse(const Refusal& refusal, bool keep_alive);
   void fail_exchange(const Refusal& refusal);
+  void cut_off();  ///< At once, so that the client sees it break.
   void finish();
   void log_end();
 

@@ -79,7 +79,7 @@ void ClientConnection::on_server_flight(std::string_view bytes) {
   read_hello();
 }
 
-void ClientConnection::open_strict_tunnel() { begin_tunnel(std::exchange(hello_->server, {})); }
+void ClientConnection::open_strict_tunnel() { begin_tunnel({}, std::exchange(hello_->server, {})); }
 
 void ClientConnection::deny_hello(const EgressVerdict& verdict) {
   // The words are for a client that could still be told in HTTP; this one gets an alert.

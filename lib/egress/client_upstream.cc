@@ -42,39 +42,42 @@ void ClientConnection::on_dialled(Dial::Outcome outcome) {
   }
   auto& dialled = std::get<Dialled>(outcome);
   dialled_address_ = dialled.address.to_string();
-  upstream_ = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
-  upstream_of_ = target_->to_string();
   ++engine_.stats.allowed;
   log_decision(engine_, *target_, true, dialled.verdict, dialled_address_);
   if (!request_) {
     verdict_ = std::move(dialled.verdict);
     client_->write(kEstablished);
-    return engine_.policy.strict_tls() ? begin_hello() : begin_tunnel({});
+    if (!engine_.policy.strict_tls()) {
+      return begin_tunnel(std::move(dialled.fd), {});
+    }
+  }
+  upstream_ = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
+  upstream_->set_high_water(kMaxQueuedBytes);
+  upstream_of_ = target_->to_string();
+  if (!request_) {
+    return begin_hello();
   }
   watch_upstream();
   begin_exchange();
 }
 
-void ClientConnection::begin_tunnel(std::string early_down) {
+void ClientConnection::begin_tunnel(io::Fd upstream, std::string early_down) {
   phase_ = Phase::kTunnel;
-  tunnel_ = Tunnel::start({.client = client_,
-                           .upstream = upstream_,
-                           .client_ended = client_ended_,
-                           .early_up = std::exchange(input_, {}),
-                           .early_down = std::move(early_down),
-                           .bytes_up = hello_ ? hello_->bytes_up : 0,
-                           .bytes_down = hello_ ? hello_->bytes_down : 0,
-                           .on_first_up =
-                               [weak = weak_from_this()](std::string_view bytes) {
-                                 if (const auto alive = weak.lock()) {
-                                   alive->note_server_name(bytes);
-                                 }
-                               }},
-                          [weak = weak_from_this()] {
-                            if (const auto alive = weak.lock()) {
-                              alive->finish();
-                            }
-                          });
+  Tunnel::Ends ends{.client = {},
+                    .upstream = std::move(upstream),
+                    .early_up = std::exchange(input_, {}),
+                    .early_down = std::move(early_down),
+                    .bytes_up = hello_ ? hello_->bytes_up : 0,
+                    .bytes_down = hello_ ? hello_->bytes_down : 0,
+                    .on_first_up = [this](std::string_view bytes) { note_server_name(bytes); }};
+  // From here on the tunnel has the descriptors; what waits to be written goes with them.
+  ends.owed_down = client_->take_queued();
+  ends.client = client_->release();
+  if (upstream_) {
+    ends.owed_up = upstream_->take_queued();
+    ends.upstream = upstream_->release();
+  }
+  tunnel_ = Tunnel::start(engine_.loop, engine_.tunnels, std::move(ends), [this] { finish(); });
 }
 
 void ClientConnection::note_server_name(std::string_view first_bytes) {
@@ -113,13 +116,16 @@ void ClientConnection::send_request_body() {
   std::string out;
   const auto status = request_body_->feed(rest, out);
   engine_.stats.bytes_up += out.size();
+  if (!spend(engine_, out.size())) {
+    return cut_off();
+  }
   input_.erase(0, input_.size() - rest.size());
   if (!status) {
     // The upstream has a part of a request: it must see it end without being whole.
     return fail_exchange({kBadRequest, "bad_request", "The request's body cannot be read."});
   }
   upstream_->write(std::move(out));
-  if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
+  if (upstream_->is_full()) {
     client_->pause_reading();
   }
 }
@@ -163,6 +169,9 @@ void ClientConnection::on_upstream_data(std::string_view bytes) {
   }
   last_activity_ = Steady::now();
   engine_.stats.bytes_down += bytes.size();
+  if (!spend(engine_, bytes.size())) {
+    return cut_off();
+  }
   std::string out;
   std::string_view rest = bytes;
   const bool answered = response_->head_done();
@@ -172,13 +181,13 @@ void ClientConnection::on_upstream_data(std::string_view bytes) {
   }
   if (response_->upgraded() && !answered) {
     client_->write(std::move(out));
-    return begin_tunnel(std::string(rest));
+    return begin_tunnel({}, std::string(rest));
   }
   client_->write(std::move(out));
   if (response_->done()) {
     return finish_exchange(rest.empty());
   }
-  if (client_->queued_bytes() >= io::Socket::kHighWater) {
+  if (client_->is_full()) {
     upstream_->pause_reading();
   }
 }
@@ -256,6 +265,17 @@ void ClientConnection::fail_exchange(const Refusal& refusal) {
     return refuse(refusal, false);
   }
   // The client has a part of an answer: it must see it break, not end.
+  client_->close();
+  finish();
+}
+
+void ClientConnection::cut_off() {
+  if (tunnel_) {
+    tunnel_->close();
+  }
+  if (secret_) {
+    secret_->close();
+  }
   client_->close();
   finish();
 }

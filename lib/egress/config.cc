@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <type_traits>
 #include <utility>
 
 #include <fcntl.h>
@@ -89,6 +90,24 @@ std::map<std::string, IpAddress> read_hosts(json::Reader& reader) {
   return out;
 }
 
+/// The counts of `limits.h`, where the file names them.
+Limits read_limits(json::Reader& reader) {
+  constexpr std::int64_t kMost = 65'536;
+  constexpr std::int64_t kMostLookups = 1'000'000;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 52;
+  Limits limits;
+  const auto read = [&](const char* name, std::int64_t most, auto& limit) {
+    limit = static_cast<std::remove_reference_t<decltype(limit)>>(
+        reader.optional_int(name, 1, most).value_or(static_cast<std::int64_t>(limit)));
+  };
+  read("max_connections", kMost, limits.max_connections);
+  read("max_upstreams", kMost, limits.max_upstreams);
+  read("max_lookups_per_minute", kMostLookups, limits.max_lookups_per_minute);
+  limits.max_bytes =
+      static_cast<std::uint64_t>(reader.optional_int("max_bytes", 0, kMostBytes).value_or(0));
+  return limits;
+}
+
 }  // namespace
 
 Result<Config> parse_config(std::string_view json) {
@@ -110,6 +129,7 @@ Result<Config> parse_config(std::string_view json) {
   const auto refused =
       reader.optional_strings("refused_networks", kMaxRefusedNetworks, kMaxAddressBytes);
   auto hosts = read_hosts(reader);
+  const Limits limits = read_limits(reader);
   auto hash = reader.required_string("policy_hash", kMaxHashBytes);
   if (auto status = reader.finish(); !status) {
     return status.error();
@@ -158,7 +178,8 @@ Result<Config> parse_config(std::string_view json) {
                 .hosts = std::move(hosts),
                 .lent = lent.value_or(std::vector<std::string>{}),
                 .policy_hash = std::move(hash),
-                .refused_networks = std::move(blocks)};
+                .refused_networks = std::move(blocks),
+                .limits = limits};
 }
 
 Result<Config> load_config(const std::string& path) {

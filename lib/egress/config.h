@@ -2,6 +2,7 @@
 
 #include "sandboxkit/egress.h"
 
+#include "egress/proxy_limits.h"
 #include "policy/egress_address.h"
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct Config {
   /// Networks of the worker's own containers. A proxy on the worker's host stands beside all of
   /// them, so no policy may lift these.
   std::vector<policy::AddressBlock> refused_networks{};
+  Limits limits{};
 };
 
 /// Strict JSON; `listen`, `allowed_domains` and `policy_hash` must be there: a list that got lost

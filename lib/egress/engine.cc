@@ -61,6 +61,11 @@ bool LookupRate::take(std::size_t per_minute, std::chrono::steady_clock::time_po
   return true;
 }
 
+bool spend(Engine& engine, std::size_t bytes) {
+  engine.tunnels.bytes_left -= std::min<std::uint64_t>(bytes, engine.tunnels.bytes_left);
+  return engine.tunnels.bytes_left > 0;
+}
+
 void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
                   const EgressVerdict& verdict, const std::string& address) {
   engine.log.write(json::Object{{"time", to_rfc3339(engine.clock.now())},

@@ -4,9 +4,11 @@
 
 #include "egress/denied_log.h"
 #include "egress/line_log.h"
+#include "egress/proxy_limits.h"
 #include "egress/refusal.h"
 #include "egress/resolver.h"
 #include "egress/secret_book.h"
+#include "egress/tunnel.h"
 #include "io/event_loop.h"
 
 #include <chrono>
@@ -17,23 +19,6 @@
 #include <string>
 
 namespace sandboxkit::egress {
-
-/// Limits of one proxy, which serves one sandbox. Tests make them short.
-struct Limits {
-  using Ms = io::EventLoop::Duration;
-  std::size_t max_connections = 512;  ///< Accepted connections; one more is answered 429.
-  std::size_t max_upstreams = 256;    ///< Connections that hold or dial an upstream; then 429.
-  /// Names that are looked up; then 429. Under a `*.` entry a name may carry data to the servers of
-  /// that domain: this bounds how fast.
-  std::size_t max_lookups_per_minute = 1200;
-  Ms head{10'000};   ///< From a head's first byte to its last.
-  Ms hello{10'000};  ///< Strict TLS: from a tunnel's begin to the judged hello.
-  Ms idle{300'000};  ///< Without a byte in either direction.
-  Ms lifetime{86'400'000};
-  Ms resolve{5'000};
-  Ms connect{10'000};  ///< All addresses of a name together, after it is resolved.
-  Ms sweep{1'000};     ///< How often the limits above are looked at.
-};
 
 struct Stats {
   std::uint64_t connections = 0;
@@ -69,10 +54,13 @@ struct Engine {
   SecretBook secrets;
   DeniedLog denied{};
   Stats stats{};
+  TunnelStock tunnels{};
   std::size_t upstreams = 0;
   LookupRate lookups{};
 };
 
+/// Counts bytes of a body against `max_bytes`; false when that is used up.
+bool spend(Engine& engine, std::size_t bytes);
 /// Writes one line to the decision log.
 void log_decision(Engine& engine, const EgressTarget& target, bool allowed,
                   const EgressVerdict& verdict, const std::string& address);

@@ -90,6 +90,7 @@ int run_host_process(const HostProcess& process) {
                 .log_fd = logs[0].get(),
                 .clock = system_clock(),
                 .is_local = [&](const IpAddress& address) { return local.contains(address); },
+                .limits = config->limits,
                 .listener = *std::move(listener),
                 .spare_log_fd = logs[1].get()});
   if (!proxy) {

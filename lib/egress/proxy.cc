@@ -25,7 +25,11 @@ class ProxyImpl final : public Proxy {
                 .log = log_,
                 .clock = parts.clock,
                 .is_local = std::move(parts.is_local),
-                .secrets = SecretBook(config.lent)} {}
+                .secrets = SecretBook(config.lent)} {
+    if (engine_.limits.max_bytes > 0) {
+      engine_.tunnels.bytes_left = engine_.limits.max_bytes;
+    }
+  }
 
   ~ProxyImpl() override {
     engine_.loop.cancel(sweep_timer_);

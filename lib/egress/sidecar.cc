@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -22,6 +23,16 @@ int fail(int code, const Error& error) {
   std::fprintf(stderr, "sandboxkit-egress: %s%s%s\n", error.field.c_str(), space,
                error.message.c_str());
   return code;
+}
+
+/// As many descriptors as we may have: `policy.json` can allow more connections than the usual soft
+/// limit holds.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
 }
 
 /// A descriptor that becomes readable when somebody asks us to stop.
@@ -42,18 +53,19 @@ int run_sidecar(const std::string& config_dir) {
   if (!config) {
     return fail(kExitConfig, config.error());
   }
+  raise_descriptor_limit();
   const io::Fd signals = stop_signals();
   if (!signals) {
     return fail(kExitFailure, {ErrorCode::kInternal, "no signal descriptor"});
   }
   io::EventLoop loop;
   LocalAddresses local(config->refused_networks);
-  auto proxy = Proxy::start(*config, {.loop = loop,
-                                      .log_fd = STDOUT_FILENO,
-                                      .clock = system_clock(),
-                                      .is_local = [&local](const IpAddress& address) {
-                                        return local.contains(address);
-                                      }});
+  auto proxy = Proxy::start(
+      *config, {.loop = loop,
+                .log_fd = STDOUT_FILENO,
+                .clock = system_clock(),
+                .is_local = [&local](const IpAddress& address) { return local.contains(address); },
+                .limits = config->limits});
   if (!proxy) {
     return fail(kExitFailure, proxy.error());
   }

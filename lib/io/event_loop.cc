@@ -210,7 +210,8 @@ void EventLoop::post(std::function<void()> work) {
     first = impl_->posted.empty();
     impl_->posted.push_back(std::move(work));
   }
-  if (first) {
+  // The loop's own thread looks at what is posted before it waits again.
+  if (first && !on_loop_thread()) {
     impl_->wake_up();
   }
 }

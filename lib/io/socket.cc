@@ -15,7 +15,6 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -30,9 +29,10 @@ constexpr EventLoop::Duration kFlushTimeout{10'000};
 /// connection, and the peer would lose the answer that it has not read yet.
 constexpr EventLoop::Duration kLingerTimeout{2'000};
 
-bool is_socket(int fd) {
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+/// Has small writes sent at once where it is TCP; tells whether it is a socket at all.
+bool set_up_socket(int fd) {
+  const int on = 1;
+  return ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 || errno != ENOTSOCK;
 }
 
 Error orderly_end() {
@@ -43,7 +43,7 @@ Error orderly_end() {
 
 struct Socket::Impl {
   Impl(EventLoop& the_loop, Fd connection)
-      : loop(the_loop), fd(std::move(connection)), socket(is_socket(fd.get())) {}
+      : loop(the_loop), fd(std::move(connection)), socket(set_up_socket(fd.get())) {}
 
   EventLoop& loop;
   Fd fd;
@@ -64,6 +64,7 @@ struct Socket::Impl {
   std::deque<std::string> queue;
   std::size_t front_offset = 0;
   std::size_t queued = 0;
+  std::size_t high_water = kHighWater;
 
   bool watched = false;
   std::uint32_t interest = 0;
@@ -102,14 +103,11 @@ std::shared_ptr<Socket> Socket::adopt(EventLoop& loop, Fd fd) {
   SANDBOXKIT_CHECK(static_cast<bool>(fd), "the caller gives a descriptor that is open");
   const int number = fd.get();
   auto impl = std::make_unique<Impl>(loop, std::move(fd));
-  [[maybe_unused]] const Status nonblocking = set_nonblocking(number, true);
-  const int mode = ::fcntl(number, F_GETFL) & O_ACCMODE;
-  impl->read_done = mode == O_WRONLY;
-  impl->write_done = mode == O_RDONLY;
-  const int on = 1;
-  if (impl->socket) {  // Fails for what is not TCP, which is fine.
-    ::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  }
+  const int flags = ::fcntl(number, F_GETFL);
+  [[maybe_unused]] const bool set =
+      (flags & O_NONBLOCK) != 0 || ::fcntl(number, F_SETFL, flags | O_NONBLOCK) == 0;
+  impl->read_done = (flags & O_ACCMODE) == O_WRONLY;
+  impl->write_done = (flags & O_ACCMODE) == O_RDONLY;
   std::shared_ptr<Socket> socket(new Socket(std::move(impl)));
   socket->impl_->self = socket;
   // Handlers often own their socket: without the loop nobody would take them apart.
@@ -259,7 +257,7 @@ void Socket::Impl::flush_and_tell() {
     finish_writing();
     end_if_both_done();
   }
-  if (fd && above_high_water && queued < kLowWater) {
+  if (fd && above_high_water && queued < std::min(kLowWater, high_water)) {
     above_high_water = false;
     const auto current = handlers;
     if (current->on_drain) {
@@ -284,7 +282,7 @@ void Socket::Impl::after_append() {
       fail_later(error_number);
     }
   }
-  above_high_water = above_high_water || queued >= kHighWater;
+  above_high_water = above_high_water || queued >= high_water;
   update_interest();
 }
 
@@ -438,6 +436,16 @@ void Socket::shutdown_write() {
   });
 }
 
+std::string Socket::take_queued() {
+  std::string out;
+  for (const std::string& piece : impl_->queue) {
+    out += piece;
+  }
+  out.erase(0, impl_->front_offset);
+  impl_->drop_queue();
+  return out;
+}
+
 Fd Socket::release() {
   Fd fd;
   impl_->release(&fd);
@@ -482,6 +490,8 @@ void Socket::resume_reading() {
 }
 
 bool Socket::reading_paused() const { return impl_->paused; }
+void Socket::set_high_water(std::size_t bytes) { impl_->high_water = bytes; }
+bool Socket::is_full() const { return impl_->queued >= impl_->high_water; }
 std::size_t Socket::queued_bytes() const { return impl_->queued; }
 bool Socket::is_open() const { return static_cast<bool>(impl_->fd); }
 int Socket::fd() const { return impl_->fd.get(); }

@@ -55,6 +55,8 @@ class Socket : public std::enable_shared_from_this<Socket> {
   /// Gives the descriptor up (it stays non-blocking); the socket is closed then. Only when nothing
   /// is queued.
   Fd release();
+  /// Takes what is not written yet out of the buffer, for whom the descriptor goes to.
+  std::string take_queued();
   /// Closes now; what is buffered is lost. `close_after_flush` writes it out first (at most 10 s),
   /// and needs no owner for that.
   void close();
@@ -63,6 +65,10 @@ class Socket : public std::enable_shared_from_this<Socket> {
   void pause_reading();
   void resume_reading();
   bool reading_paused() const;
+  /// Lets `on_drain` and `is_full` go by another mark than `kHighWater`.
+  void set_high_water(std::size_t bytes);
+  /// Whether more is queued than the mark: stop feeding.
+  bool is_full() const;
   std::size_t queued_bytes() const;
   bool is_open() const;
   int fd() const;

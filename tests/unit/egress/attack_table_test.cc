@@ -128,3 +128,81 @@ TEST_CASE("requests that are no plain proxy requests get 400, 405 or 431") {
        "bad_request"},
   });
 }
+
+// From 80 on: what is not on the list and was looked for.
+
+TEST_CASE("targets that are written for another reader get 400") {
+  check_rows({
+      {80, connect_to("user@ok.test:443"), 400, "bad_target"},
+      {80, connect_to("http://ok.test:443"), 400, "bad_target"},
+      {80, connect_to("ok.test:443/"), 400, "bad_target"},
+      {80, connect_to("*:443"), 400, "bad_target"},
+      {80, connect_to(":443"), 400, "bad_target"},
+      {80, connect_to("ok.test:443:443"), 400, "bad_target"},
+      {80, connect_to("ok.test,evil.test:443"), 400, "bad_target"},
+      {80, connect_to("ok_test"), 400, "bad_target"},
+      {81, connect_to("[fe80::1%25lo]:443"), 400, "bad_target"},
+      {81, connect_to("[ok.test]:443"), 400, "bad_target"},
+      {81, connect_to("[127.0.0.1]:443"), 400, "bad_target"},
+      {81, connect_to("[::1:443"), 400, "bad_target"},
+      {81, connect_to("[::1]443"), 400, "bad_target"},
+      {81, connect_to("::1:443"), 400, "bad_target"},
+      {82, get("http://user:pass@ok.test/"), 400, "bad_target"},
+      {82, get("http://ok.test:80:80/"), 400, "bad_target"},
+      {82, get("http://ok.test:/"), 400, "bad_target"},
+      {82, get("http:///ok.test/"), 400, "bad_target"},
+      {82, get("http:/ok.test/"), 400, "bad_target"},
+      {82, get("http:ok.test/"), 400, "bad_target"},
+      {82, get("http://"), 400, "bad_target"},
+      {82, get("//ok.test/"), 400, "bad_target"},
+      {82, get("ws://ok.test/"), 400, "bad_target"},
+      {82, get("ok.test:80"), 400, "bad_target"},
+      {82, get("http://ok.test\t/"), 400, "bad_request"},
+  });
+}
+
+TEST_CASE("heads that two readers could end, split or count in two ways get 400 or 431") {
+  const auto with = [](const std::string& line, const std::string& rest) {
+    return line + "\r\n" + rest + "\r\n";
+  };
+  const std::string line = "GET http://ok.test/ HTTP/1.1";
+  std::string many = "Host: ok.test\r\n";
+  for (int i = 0; i < 100; ++i) {
+    many += "A: b\r\n";
+  }
+  check_rows({
+      {83, with(line, "Host: ok.test\r\nHost: evil.test\r\n"), 400, "bad_request"},
+      {83, with(line, "Host: ok.test\r\nhost: ok.test\r\n"), 400, "bad_request"},
+      {83, with(line, ""), 400, "bad_request"},
+      {84, with("GET http://ok.test/ HTTP/1.0", "Transfer-Encoding: chunked\r\n"), 400,
+       "bad_request"},
+      {84, with(line, "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+       400, "bad_request"},
+      {84, with(line, "Host: a\r\nTransfer-Encoding: \x0b chunked\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length: +5\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length: 5, 5\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length: 0x5\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length: -1\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length: 18446744073709551617\r\n"), 400, "bad_request"},
+      {85, with(line, "Host: a\r\nContent-Length:\r\n"), 400, "bad_request"},
+      {86, with("GET http://ok.test/ HTTP/1.2", "Host: a\r\n"), 400, "bad_request"},
+      {86, with("GET http://ok.test/ HTTP/2.0", "Host: a\r\n"), 400, "bad_request"},
+      {86, with("GET http://ok.test/ HTTP/1.10", "Host: a\r\n"), 400, "bad_request"},
+      {86, with("GET http://ok.test/ http/1.1", "Host: a\r\n"), 400, "bad_request"},
+      {86, "GET http://ok.test/\r\n\r\n", 400, "bad_request"},
+      {87, with("GET  http://ok.test/ HTTP/1.1", "Host: a\r\n"), 400, "bad_request"},
+      {87, with("GET http://ok.test/ x HTTP/1.1", "Host: a\r\n"), 400, "bad_request"},
+      {87, with("GET\thttp://ok.test/ HTTP/1.1", "Host: a\r\n"), 400, "bad_request"},
+      {87, with(" GET http://ok.test/ HTTP/1.1", "Host: a\r\n"), 400, "bad_request"},
+      {87, "\r\n" + with(line, "Host: a\r\n"), 400, "bad_request"},
+      {88, with(line, " Host: a\r\nHost: a\r\n"), 400, "bad_request"},
+      {88, with(line, "Host: a\r\n: b\r\n"), 400, "bad_request"},
+      {88, with(line, "Host: a\r\nA\xc3\xa4: b\r\n"), 400, "bad_request"},
+      {88, with(line, "Host: a\r\nno colon\r\n"), 400, "bad_request"},
+      {89, with(line, many), 431, "head_too_large"},
+      {90, with("CONNECT ok.test:443 HTTP/1.1", "Host: a\r\nTransfer-Encoding: chunked\r\n"), 400,
+       "bad_request"},
+      {90, with("CONNECT evil.test:443 HTTP/1.1", "Host: a\r\nExpect: 100-continue\r\n"), 403,
+       "not_in_allow_list"},
+  });
+}

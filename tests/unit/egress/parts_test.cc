@@ -46,6 +46,16 @@ TEST_CASE("a whole configuration is read") {
   CHECK(parse_config(R"({"listen": "127.0.0.1:0", "allowed_domains": [], "strict_tls": true,
                          "policy_hash": "a"})")
             ->policy.strict_tls());
+  CHECK(config->limits.max_upstreams == Limits{}.max_upstreams);
+  CHECK(config->limits.max_bytes == 0);
+  const auto limits = parse_config(R"({"listen": "127.0.0.1:0", "allowed_domains": [],
+    "policy_hash": "a", "max_connections": 7, "max_upstreams": 6, "max_lookups_per_minute": 5,
+    "max_bytes": 4})")
+                          ->limits;
+  CHECK(limits.max_connections == 7);
+  CHECK(limits.max_upstreams == 6);
+  CHECK(limits.max_lookups_per_minute == 5);
+  CHECK(limits.max_bytes == 4);
 }
 
 TEST_CASE("a configuration that lost something is an error and never a wider or empty policy") {
@@ -75,6 +85,9 @@ TEST_CASE("a configuration that lost something is an error and never a wider or 
       {R"({"listen": "127.0.0.1:0", "allowed_domains": [], "policy_hash": "a",
           "strict_tls": 1})",
        "strict_tls"},
+      {R"({"listen": "127.0.0.1:0", "allowed_domains": [], "policy_hash": "a",
+          "max_upstreams": 0})",
+       "max_upstreams"},
       {"{", ""},
       {"[]", ""},
   };

@@ -284,6 +284,74 @@ TEST_CASE("an answer that cannot be read without doubt becomes 502") {  // 60
   }
 }
 
+TEST_CASE("an upstream that floods with interim answers, or upgrades unasked, gets 502") {  // 91
+  std::string flood;
+  for (int i = 0; i < 20; ++i) {
+    flood += "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+  }
+  for (const std::string& answer :
+       {flood + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"s,
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"s}) {
+    CAPTURE(answer);
+    World world(ok_world([&](const std::string&) -> Reply { return {answer}; }));
+    CHECK(has(ask(world, get(world, "ok.test")), "HTTP/1.1 502 "));
+  }
+}
+
+TEST_CASE("bytes behind an answer never become the answer to the next request") {  // 92
+  World world(ok_world([](const std::string& received) -> Reply {
+    const bool first = has(received, "/first");
+    return {first ? "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
+                    "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsmuggled"
+                  : "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond"};
+  }));
+  Client client(world);
+  const std::string base = "GET http://ok.test:" + world.up();
+  client.send(base + "/first HTTP/1.1\r\nHost: x\r\n\r\n" + base +
+              "/second HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(client.read_answer().ends_with("first"));
+  CHECK(client.read_answer().ends_with("second"));
+  CHECK(world.upstream_connections() == 2);
+}
+
+TEST_CASE("chunks whose size overflows, and bodies of many tiny chunks") {  // 52, 93
+  for (const char* size :
+       {"10000000000000005", "ffffffffffffffff1", "-5", "+5", "0x5", " 5", "5 ", "", "5;\n"}) {
+    CAPTURE(std::string(size));
+    World world(ok_world());
+    Client client(world);
+    client.send(get(world, "ok.test", "Transfer-Encoding: chunked\r\n", "POST") + size +
+                "\r\nhello\r\n0\r\n\r\n");
+    // The upstream of this test answers a head at once: what counts is that the rest is cut off.
+    client.read_all();
+    CHECK_FALSE(client.timed_out());
+    CHECK_FALSE(has(world.stats(), R"("bytes_up":5)"));
+  }
+  std::string tiny;
+  for (int i = 0; i < 20'000; ++i) {
+    tiny += "1\r\nx\r\n";
+  }
+  World world(ok_world([](const std::string& received) -> Reply {
+    return received.ends_with("0\r\n\r\n") ? Reply{"HTTP/1.1 204 No Content\r\n\r\n"} : Reply{};
+  }));
+  CHECK(ask(world, get(world, "ok.test", "Transfer-Encoding: chunked\r\n", "POST") + tiny +
+                       "0\r\nHost: evil.test\r\n\r\n")
+            .starts_with("HTTP/1.1 204 "));
+}
+
+TEST_CASE("the bytes of a sandbox have a limit, if one is set") {  // 36
+  WorldOptions options = ok_world();
+  options.limits = {.max_bytes = 200, .sweep = Limits::Ms{20}};
+  World world(std::move(options));
+  Client client(world);
+  client.send(get(world, "ok.test") + get(world, "ok.test") + get(world, "ok.test"));
+  client.read_all();
+  CHECK_FALSE(client.timed_out());
+  CHECK(has(ask(world, get(world, "ok.test")), "reason=byte_limit"));
+  CHECK(has(ask(world, connect_to(world, "ok.test")), "HTTP/1.1 429 "));
+}
+
 TEST_CASE("an answer that breaks off breaks off at the client too") {
   World world(ok_world([](const std::string&) -> Reply {
     return {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort", true};

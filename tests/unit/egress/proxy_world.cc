@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <future>
 
@@ -92,6 +93,7 @@ Reply mirror_head(const std::string& received) {
 Reply echo(const std::string& received) { return {received}; }
 
 World::World(WorldOptions options) : options_(std::move(options)) {
+  std::signal(SIGPIPE, SIG_IGN);  // As the sidecar does.
   listener_ = io::listen_tcp("127.0.0.1", 0).value();
   upstream_port_ = io::local_port(listener_.get()).value();
   dns_ = loopback_udp();
