@@ -266,8 +266,13 @@ std::vector<SandboxReport> Orders::inventory() const {
     if (settled || stale || !sandbox || !tenant) {
       continue;
     }
-    reports.push_back(SandboxReport{*sandbox, *tenant, row.generation, state_of(row), row.expires,
-                                    row.policy_hash, row.reason});
+    reports.push_back(SandboxReport{.sandbox = *sandbox,
+                                    .tenant = *tenant,
+                                    .generation = row.generation,
+                                    .state = state_of(row),
+                                    .expires_at = row.expires,
+                                    .policy_hash = row.policy_hash,
+                                    .reason = row.reason});
   }
   for (const auto& [id, orphan] : orphans_) {
     reports.push_back(orphan.report);
