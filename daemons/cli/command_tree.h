@@ -23,6 +23,8 @@ struct Arguments {
   KeyOptions key{};
   WorkspaceOptions workspace{};
   EgressCheckOptions check{};
+  DeniedOptions denied{};
+  EgressSetOptions egress{};
   PlaceOptions place{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};

@@ -164,6 +164,33 @@ void add_use_commands(Commands& commands) {
   copy->add_option("to", args.to, "SANDBOX:PATH, LOCAL, or - for standard output")->required();
 }
 
+void add_egress_commands(Commands& commands, CLI::App* egress) {
+  Arguments& args = commands.args();
+  CLI::App* denied = commands.online(
+      egress, "denied", "what a sandbox's wall refused",
+      "  sandboxkit egress denied build\n  sandboxkit egress denied build --follow\n"
+      "  sandboxkit egress denied build --suggest > policy.json",
+      [](Arguments& a) { return list_denied(a.common, a.denied); });
+  denied->add_option("sandbox", args.denied.sandbox, "name or id")->required();
+  denied->add_flag("-f,--follow", args.denied.follow, "go on with what is refused from now on");
+  denied->add_flag("--suggest", args.denied.suggest,
+                   "print the policy entries that would allow it, for review");
+  CLI::App* set = commands.online(
+      egress, "set", "record the policy of a sandbox's next creation, or narrow its wall now",
+      "  sandboxkit egress set build --allow packages.example.org --allow pypi.org\n"
+      "  sandboxkit egress set build --deny-all --now",
+      [](Arguments& a) { return set_egress(a.common, a.egress); });
+  set->add_option("sandbox", args.egress.sandbox, "name or id")->required();
+  set->add_option("--allow", args.egress.allow, "DOMAIN[:PORT] or *.DOMAIN; may be repeated")
+      ->allow_extra_args(false);
+  set->add_option("--allow-network", args.egress.allow_networks,
+                  "CIDR[:PORT] of a private network; may be repeated")
+      ->allow_extra_args(false);
+  set->add_flag("--deny-all", args.egress.deny_all, "nothing may be reached");
+  set->add_flag("--now", args.egress.now,
+                "narrow the wall of the sandbox that runs; what allows more is refused");
+}
+
 void add_policy_commands(Commands& commands) {
   Arguments& args = commands.args();
   CLI::App* egress =
@@ -187,11 +214,7 @@ void add_policy_commands(Commands& commands) {
   check->add_option("--sni", args.check.server_name,
                     "judge this TLS server name as well, by the rule of strict TLS");
   check->add_option("target", args.check.targets, "URL or HOST:PORT")->required();
-  commands
-      .online(egress, "denied", "what a sandbox's wall refused", "  sandboxkit egress denied build",
-              [](Arguments& a) { return list_denied(a.common, a.id); })
-      ->add_option("sandbox", args.id, "name or id")
-      ->required();
+  add_egress_commands(commands, egress);
 
   CLI::App* place_command = commands.add(
       &commands.app(), "place", "decide where a create would go, from files, without a controller",

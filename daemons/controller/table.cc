@@ -1,5 +1,6 @@
 #include "daemons/controller/options.h"
 #include "daemons/settings/listen.h"
+#include "daemons/settings/logging.h"
 #include "daemons/settings/settings.h"
 
 namespace sandboxkit::daemons {
@@ -82,16 +83,6 @@ void add_placement(config::Table& table, PlacementPolicy& placement) {
                                    placement.retry_after, {1, 3600});
 }
 
-void add_logging(config::Table& table, ControllerOptions& options) {
-  table.choice({.key = "log.level", .help = "the least severe that is logged"}, options.log_level,
-               {{"debug", Severity::kDebug},
-                {"info", Severity::kInfo},
-                {"warning", Severity::kWarning},
-                {"error", Severity::kError}});
-  table.choice({.key = "log.format", .help = "one line an event, to standard error"},
-               options.log_json, {{"text", false}, {"json", true}});
-}
-
 }  // namespace
 
 config::Table table_of(ControllerOptions& options) {
@@ -109,11 +100,15 @@ config::Table table_of(ControllerOptions& options) {
               .help = "address of /metrics, /healthz and /readyz, which need no credential",
               .default_words = "off"},
              options.config.metrics_address, options.config.metrics_port);
+  table.text({.key = "secrets_key_file",
+              .help = "32 random bytes, mode 0600, that seal lent secrets in the store; without it "
+                      "none are lent"},
+             options.config.secrets_key_file);
   table.text({.key = "port_file", .help = "file that gets the port once it is known"},
              options.port_file);
   add_limits(table, options.config);
   add_placement(table, options.config.placement);
-  add_logging(table, options);
+  add_logging(table, options.log_level, options.log_json);
   return table;
 }
 

@@ -1,4 +1,5 @@
 #include "daemons/settings/listen.h"
+#include "daemons/settings/logging.h"
 #include "daemons/settings/settings.h"
 #include "daemons/worker/options.h"
 
@@ -90,16 +91,6 @@ void add_limits(config::Table& table, WorkerConfig& config) {
       config.orphan_grace, {1, kDayMs});
 }
 
-void add_logging(config::Table& table, WorkerOptions& options) {
-  table.choice({.key = "log.level", .help = "the least severe that is logged"}, options.log_level,
-               {{"debug", Severity::kDebug},
-                {"info", Severity::kInfo},
-                {"warning", Severity::kWarning},
-                {"error", Severity::kError}});
-  table.choice({.key = "log.format", .help = "one line an event, to standard error"},
-               options.log_json, {{"text", false}, {"json", true}});
-}
-
 }  // namespace
 
 config::Table table_of(WorkerOptions& options) {
@@ -113,7 +104,7 @@ config::Table table_of(WorkerOptions& options) {
               .help = "address of /metrics, /healthz and /readyz, which need no credential",
               .default_words = "off"},
              options.config.metrics_address, options.config.metrics_port);
-  add_logging(table, options);
+  add_logging(table, options.log_level, options.log_json);
   return table;
 }
 

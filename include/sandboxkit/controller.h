@@ -39,6 +39,9 @@ struct ControllerConfig {
   std::chrono::seconds worker_renewal_window{std::chrono::hours{24 * 7}};
   /// Lines of the audit log are kept this long; negative: for ever.
   std::chrono::seconds audit_retention{std::chrono::hours{24 * 400}};
+  /// File of 32 random bytes, mode 0600, that lent secrets are sealed with in the store. Empty: a
+  /// create that lends secrets is refused.
+  std::string secrets_key_file{};
   std::size_t max_connections = 20'000;
   std::size_t max_body_bytes = 1 << 20;
   /// Where `/metrics`, `/healthz` and `/readyz` are served, without a credential. Empty: nowhere.

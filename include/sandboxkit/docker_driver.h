@@ -73,11 +73,9 @@ class SANDBOXKIT_API DockerDriver final : public Driver {
   Result<SandboxStats> stats(const SandboxId& sandbox) override;
   Result<int> connect_guest(const SandboxId& sandbox) override;
   Result<std::vector<DeniedEgress>> denied(const SandboxId& sandbox) override;
-  /// Hands the secrets of a sandbox that runs to its proxy, in place of all that it had. They are
-  /// kept in memory alone: after a restart of the worker they have to come again.
-  /// Errors: kNotFound; kConflict `worker_capability_unavailable` when the sandbox was made without
-  /// secrets or without these domains; kUnavailable.
-  Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets);
+  Status narrow(const SandboxId& sandbox, const EgressPolicy& policy,
+                const std::string& policy_hash) override;
+  Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) override;
   void on_event(std::function<void(const DriverEvent&)> handler) override;
 
   /// Whether the engine has the image.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -120,6 +121,21 @@ class SANDBOXKIT_API Driver {
 
   /// What the wall refused so far, most recent last; at most 1,000 lines.
   virtual Result<std::vector<DeniedEgress>> denied(const SandboxId& sandbox) = 0;
+
+  /// Narrows the wall of a sandbox that runs, for the rest of its life: what `policy` no longer
+  /// allows is refused from the return on, and open tunnels to it are closed. Durable before it is
+  /// in force, so that a proxy that starts again is as narrow. The same call again is a success;
+  /// afterwards `list` and `adopt` report `policy_hash`.
+  /// Errors: kNotFound; kConflict `cannot_retrofit` for an unwalled sandbox, `policy_widens` when
+  /// the policy allows more than the one in force (nothing changed); kUnavailable.
+  virtual Status narrow(const SandboxId& sandbox, const EgressPolicy& policy,
+                        const std::string& policy_hash) = 0;
+
+  /// Hands the secrets of a sandbox that runs to its proxy, in place of all that it had. They are
+  /// kept in memory alone: after a restart of the worker they have to come again.
+  /// Errors: kNotFound; kConflict `worker_capability_unavailable` when the driver lends none or the
+  /// sandbox was made without these domains; kUnavailable.
+  virtual Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) = 0;
 
   /// Whom to tell about ends that nobody asked for. Called from a thread of the driver; set once,
   /// before the first create.

@@ -121,6 +121,14 @@ class SANDBOXKIT_API EgressPolicy {
   /// them.
   EgressVerdict decide_address(const EgressTarget& target, const IpAddress& address) const;
 
+  /// The entries of this policy, as they were written, that no entry of `wider` covers: what they
+  /// allow, `wider` may not. Covered is told entry by entry, so a few entries that together allow
+  /// no more are named all the same (a block that two halves cover, say). `strict_tls` when `wider`
+  /// is strict about TLS and this one is not.
+  std::vector<std::string> beyond(const EgressPolicy& wider) const;
+  /// Whether whatever this policy allows, names and addresses, is allowed by `wider` as well.
+  bool narrows(const EgressPolicy& wider) const { return beyond(wider).empty(); }
+
   const std::vector<std::string>& allowed_domains() const;
   const std::vector<std::string>& allowed_networks() const;
 

@@ -1,4 +1,4 @@
-// Workers, join tokens, keys, workspaces, denied egress, log-in.
+// Workers, join tokens, keys, workspaces, log-in.
 
 #include "sandboxkit/client.h"
 #include "sandboxkit/clock.h"
@@ -327,22 +327,6 @@ int list_workspaces(const Common& common) {
                                                  relative_time(cell(workspace, "created_at"), now)};
                },
                "no workspaces"});
-}
-
-int list_denied(const Common& common, const std::string& sandbox) {
-  return print_listing(common, {sandbox_target(sandbox, "/egress/denied"),
-                                "denied",
-                                {"HOST", "PORT", "REASON", "COUNT", "FIRST", "LAST"},
-                                [](const json::Value& line, WallTime now) {
-                                  return std::vector<std::string>{
-                                      cell(line, "host"),
-                                      cell(line, "port"),
-                                      cell(line, "reason"),
-                                      cell(line, "count"),
-                                      relative_time(cell(line, "first"), now),
-                                      relative_time(cell(line, "last"), now)};
-                                },
-                                "nothing was denied"});
 }
 
 int log_in(const Common& common) {

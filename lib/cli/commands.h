@@ -112,7 +112,24 @@ int list_audit(const Common& common, const std::string& after);
 int verify_audit_log(const std::string& state_dir, bool as_json);
 /// Replaces its limits; what is absent is the deployment's default.
 int limit_workspace(const Common& common, const WorkspaceOptions& options);
-int list_denied(const Common& common, const std::string& sandbox);
+
+struct DeniedOptions {
+  std::string sandbox{};
+  bool follow = false;
+  /// Print a policy that would allow it instead.
+  bool suggest = false;
+};
+
+struct EgressSetOptions {
+  std::string sandbox{};
+  std::vector<std::string> allow{};
+  std::vector<std::string> allow_networks{};
+  bool deny_all = false;
+  bool now = false;
+};
+
+int list_denied(const Common& common, const DeniedOptions& options);
+int set_egress(const Common& common, const EgressSetOptions& options);
 int log_in(const Common& common);
 
 struct EgressCheckOptions {

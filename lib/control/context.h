@@ -6,6 +6,7 @@
 #include "control/pool.h"
 #include "control/roster.h"
 #include "io/event_loop.h"
+#include "store/secrets_key.h"
 #include "store/store.h"
 
 #include <string>
@@ -23,6 +24,7 @@ struct Context {
   Roster& roster;
   std::string controller_id;
   Metrics& metrics;
+  const store::SecretsKey* secrets_key = nullptr;  ///< Null: this controller keeps no secrets.
 };
 
 }  // namespace sandboxkit::control

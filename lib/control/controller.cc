@@ -116,14 +116,16 @@ Result<std::string> found_deployment(store::Store& store, const std::string& sta
 struct Controller::Impl {
   Impl(ControllerConfig config_in, Clock& clock, EventSink& events, io::Fd lock_in,
        std::shared_ptr<control::Metrics> metrics_in, std::unique_ptr<store::Store> store_in,
-       std::string id)
+       std::string id, std::optional<store::SecretsKey> key)
       : config(std::move(config_in)),
+        secrets_key(key),
         lock(std::move(lock_in)),
         metrics(std::move(metrics_in)),
         store(std::move(store_in)),
         pool(kPoolThreads, kPoolQueue),
         roster(config, clock, *store),
-        context{config, clock, events, *store, loop, pool, roster, std::move(id), *metrics} {
+        context{config, clock,  events,        *store,   loop,
+                pool,   roster, std::move(id), *metrics, secrets_key ? &*secrets_key : nullptr} {
     store->on_change([this](const std::vector<std::string>& workers) {
       for (const std::string& worker : workers) {
         roster.changed(worker);
@@ -139,9 +141,9 @@ struct Controller::Impl {
     api.open("GET", "/openapi.json",
              [] { return net::json_response(200, std::string(control::openapi_document())); });
     for (const auto add :
-         {control::add_create_route, control::add_sandbox_routes, control::add_fleet_routes,
-          control::add_join_token_routes, control::add_key_routes,
-          control::add_sandbox_token_routes, control::add_workspace_routes,
+         {control::add_create_route, control::add_sandbox_routes, control::add_egress_routes,
+          control::add_secret_routes, control::add_fleet_routes, control::add_join_token_routes,
+          control::add_key_routes, control::add_sandbox_token_routes, control::add_workspace_routes,
           control::add_worker_routes, control::add_audit_routes}) {
       add(api, services);
     }
@@ -188,6 +190,7 @@ struct Controller::Impl {
       return;
     }
     front->drain();
+    gateway.drain();
     deliverer.stop_claiming();
     sweep.stop();
     audit.stop();
@@ -229,6 +232,7 @@ struct Controller::Impl {
   }
 
   ControllerConfig config;
+  const std::optional<store::SecretsKey> secrets_key;
   io::Fd lock;
   std::shared_ptr<control::Metrics> metrics;  // Shared with connections, which the loop ends last.
   std::unique_ptr<store::Store> store;
@@ -261,6 +265,14 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
   if (auto good = check_config(config); !good) {
     return good.error();
   }
+  std::optional<store::SecretsKey> key;
+  if (!config.secrets_key_file.empty()) {
+    auto loaded = store::SecretsKey::load(config.secrets_key_file);
+    if (!loaded) {
+      return loaded.error();
+    }
+    key = *loaded;
+  }
   auto lock = control::open_state_dir(config.state_dir);
   if (!lock) {
     return lock.error();
@@ -276,7 +288,7 @@ Result<std::unique_ptr<Controller>> Controller::create(ControllerConfig config, 
     return id.error();
   }
   auto impl = std::make_unique<Impl>(std::move(config), clock, events, std::move(*lock),
-                                     std::move(metrics), std::move(*store), std::move(*id));
+                                     std::move(metrics), std::move(*store), std::move(*id), key);
   if (auto loaded = impl->roster.load(); !loaded) {
     return loaded.error();
   }

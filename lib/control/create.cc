@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "control/refusals.h"
 #include "control/room.h"
+#include "control/secrets.h"
 #include "store/credentials.h"
 
 #include <utility>
@@ -217,7 +218,7 @@ class Creation {
     delivery.created = delivery.not_before = now_;
     delivery.trace = wire::to_text(order_.caller.trace);
     for (const Status& status :
-         {tx_.insert(row), tx_.insert(delivery), remember_key(row.id),
+         {tx_.insert(row), lend(row), tx_.insert(delivery), remember_key(row.id),
           tx_.insert(audit_row(context_, order_.caller, "sandbox.create", row.id))}) {
       if (!status) {
         return status;
@@ -225,6 +226,12 @@ class Creation {
     }
     decision_.row = std::move(row);
     return {};
+  }
+
+  Status lend(const store::SandboxRow& row) {
+    return order_.spec.secrets.empty()
+               ? Status()
+               : insert_secrets(tx_, row, order_.spec.secrets, *context_.secrets_key);
   }
 
   Status remember_key(const std::string& sandbox) {
@@ -255,6 +262,9 @@ PlacementRequest placement_request(const TenantId& tenant, const SandboxSpec& sp
   request.runtime = spec.runtime;
   request.labels = spec.worker_labels;
   request.tolerations = {spec.tolerations.begin(), spec.tolerations.end()};
+  if (!spec.secrets.empty()) {
+    request.capabilities.insert("secrets");
+  }
   if (spec.persistence == Persistence::kWorkspace) {
     request.capabilities.insert("persistence");
   }

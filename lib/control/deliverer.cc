@@ -37,6 +37,7 @@ void Deliverer::tell(const store::SandboxRow& row) {
   waiters_.tell(row.id, row);
   if (row.state != "running") {
     waiters_.tell(Waiters::renew_key(row.id), row);
+    waiters_.tell(Waiters::narrow_key(row.id), row);
   }
 }
 
@@ -215,7 +216,7 @@ void Deliverer::pump(const std::string& worker) {
 Result<Due> Deliverer::read_queue(const std::string& worker) {
   Due due;
   const Status read = context_.store.read([&](store::Tx& tx) -> Status {
-    auto found = read_due(tx, worker, context_.clock.now());
+    auto found = read_due(tx, worker, context_.clock.now(), context_.secrets_key);
     if (!found) {
       return found.error();
     }
@@ -225,11 +226,25 @@ Result<Due> Deliverer::read_queue(const std::string& worker) {
   if (!read) {
     return read.error();
   }
-  if (!due.stale.empty()) {
-    const Status written =
-        context_.store.write([&](store::Tx& tx) { return finish_stale(tx, due); });
+  if (!due.stale.empty() || !due.sealed.empty()) {
+    std::vector<store::SandboxRow> ended;
+    const Status written = context_.store.write([&](store::Tx& tx) -> Status {
+      ended.clear();
+      if (auto finished = finish_stale(tx, due); !finished) {
+        return finished;
+      }
+      auto failed = fail_sealed(tx, worker, due, context_.clock.now());
+      if (!failed) {
+        return failed.error();
+      }
+      ended = std::move(*failed);
+      return {};
+    });
     if (!written) {
       return written.error();
+    }
+    for (const store::SandboxRow& row : ended) {
+      tell(row);
     }
   }
   return due;
@@ -373,6 +388,9 @@ void Deliverer::settle(const std::string& worker, std::uint64_t epoch, const Ord
       store::SandboxRow acknowledged = *changed;
       acknowledged.expires = order.expires;
       waiters_.tell(Waiters::renew_key(order.sandbox), acknowledged);
+    }
+    if (order.kind == wire::DeliveryKind::kNarrow) {
+      waiters_.tell(Waiters::narrow_key(order.sandbox), *changed);
     }
   }
   if (order.kind == wire::DeliveryKind::kRenew && verdict == Verdict::kFailed) {

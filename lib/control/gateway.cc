@@ -1,6 +1,7 @@
 #include "control/gateway.h"
 
 #include "base/text.h"
+#include "control/denied_feed.h"
 #include "control/find.h"
 #include "control/proxy.h"
 #include "control/refusals.h"
@@ -14,7 +15,18 @@ namespace {
 using policy::Action;
 
 Action action_of(const StreamMatch& match) {
-  return match.kind == StreamMatch::Kind::kTunnel ? Action::kOpenTunnel : Action::kUseSandbox;
+  switch (match.kind) {
+    case StreamMatch::Kind::kTunnel:
+      return Action::kOpenTunnel;
+    case StreamMatch::Kind::kDenied:
+      return Action::kReadSandbox;
+    case StreamMatch::Kind::kExec:
+    case StreamMatch::Kind::kFiles:
+    case StreamMatch::Kind::kRpc:
+    case StreamMatch::Kind::kTcp:
+      break;
+  }
+  return Action::kUseSandbox;
 }
 
 /// A worker's two routes are a method and a path each: its tunnel's path by another method is as
@@ -26,14 +38,27 @@ Action action_for(const Caller& caller, const StreamMatch& match, const std::str
 
 /// The query parameters that the table names for this path and method.
 std::string_view allowed_query(const StreamMatch& match, const std::string& method) {
-  if (match.kind != StreamMatch::Kind::kFiles) {
-    return {};
-  }
+  const std::string_view pattern =
+      match.kind == StreamMatch::Kind::kFiles    ? "/v1/sandboxes/{id}/files"
+      : match.kind == StreamMatch::Kind::kDenied ? "/v1/sandboxes/{id}/egress/denied/stream"
+                                                 : "";
   const auto table = routes();
-  const auto found = std::ranges::find_if(table, [&](const Route& each) {
-    return each.method == method && each.pattern == std::string_view("/v1/sandboxes/{id}/files");
-  });
+  const auto found = std::ranges::find_if(
+      table, [&](const Route& each) { return each.method == method && each.pattern == pattern; });
   return found == table.end() ? std::string_view() : found->query;
+}
+
+/// After how many lines a follower has enough; nullopt for what is no number.
+template <typename Query>
+std::optional<std::uint64_t> lines_of(const Query& query) {
+  constexpr std::uint64_t kMostLines = 1'000'000;
+  for (const auto& [name, value] : query) {
+    const auto lines = name == "lines" ? parse_decimal(value, kMostLines) : std::nullopt;
+    if (name == "lines") {
+      return lines && *lines > 0 ? lines : std::nullopt;
+    }
+  }
+  return kMostLines;
 }
 
 bool allows(const StreamMatch& match, const std::string& method) {
@@ -130,6 +155,9 @@ Gateway::Finding Gateway::look_up(const Question& question) {
   if (auto refusal = missing_upgrade(question.match, question.headers)) {
     return {std::move(refusal)};
   }
+  if (question.match.kind == StreamMatch::Kind::kDenied && !lines_of(question.query)) {
+    return {refuse("invalid_argument", "lines must be 1 to 1000000", {}, "lines")};
+  }
   return question.match.kind == StreamMatch::Kind::kTunnel ? look_up_worker(question, *caller)
                                                            : look_up_sandbox(question, *caller);
 }
@@ -205,20 +233,26 @@ void Gateway::open_stream(const std::shared_ptr<io::HttpExchange>& exchange,
   }
   ++open;
   ++open_streams_;
+  const auto on_over = [this, sandbox = finding.sandbox] {
+    --open_streams_;
+    if (const auto counted = streams_.find(sandbox);
+        counted != streams_.end() && --counted->second == 0) {
+      streams_.erase(counted);
+    }
+  };
+  if (question.match.kind == StreamMatch::Kind::kDenied) {
+    return follow_denied(services_, exchange,
+                         {finding.worker, finding.sandbox, finding.generation,
+                          lines_of(question.query).value_or(1), draining_},
+                         on_over);
+  }
   const bool raw = question.match.kind == StreamMatch::Kind::kTcp;
   const std::string base =
       "/v1/sandboxes/" + finding.sandbox + "/" + std::to_string(finding.generation);
   const std::string query = question.query_text.empty() ? "" : "?" + question.query_text;
   const std::string path = raw ? base + "/tcp/" + std::to_string(question.match.port)
                                : base + "/guest" + question.match.guest_path + query;
-  start_proxy(services_.context.loop, exchange, {tunnel, path, finding.sandbox, raw},
-              [this, sandbox = finding.sandbox] {
-                --open_streams_;
-                if (const auto counted = streams_.find(sandbox);
-                    counted != streams_.end() && --counted->second == 0) {
-                  streams_.erase(counted);
-                }
-              });
+  start_proxy(services_.context.loop, exchange, {tunnel, path, finding.sandbox, raw}, on_over);
 }
 
 }  // namespace sandboxkit::control

@@ -13,9 +13,9 @@
 
 namespace sandboxkit::control {
 
-/// The stream routes: exec, files, rpc, tcp, and the workers' tunnels. Who calls is found out on
-/// the pool's threads; bytes flow in the event loop.
-/// Thread-safety: the loop's thread.
+/// The stream routes: exec, files, rpc, tcp, what walls deny, and the workers' tunnels. Who calls
+/// is found out on the pool's threads; bytes flow in the event loop. Thread-safety: the loop's
+/// thread.
 class Gateway {
  public:
   /// Streams that one sandbox may have open at once.
@@ -28,6 +28,8 @@ class Gateway {
   std::size_t open_streams() const { return open_streams_; }
   /// Streams that are open, and requests whose caller is being looked up.
   std::size_t under_way() const { return waiting_.size() + open_streams_; }
+  /// Streams that would go on for ever end by themselves from now on.
+  void drain() { *draining_ = true; }
   /// Answers what has not begun yet with 503.
   void shut_down();
 
@@ -59,6 +61,7 @@ class Gateway {
 
   Services& services_;
   bool stopped_ = false;
+  const std::shared_ptr<bool> draining_ = std::make_shared<bool>(false);  // Shared with streams.
   std::uint64_t last_id_ = 0;
   /// Exchanges whose caller is being looked up. They stay here, so that no other thread ever holds
   /// (and could end) one.

@@ -1,5 +1,6 @@
 #include "control/lifecycle.h"
 
+#include "control/egress_change.h"
 #include "control/outbox.h"
 #include "control/room.h"
 #include "control/rows.h"
@@ -136,6 +137,15 @@ Result<std::map<std::string, std::string>> queued_traces(store::Tx& tx, const st
   return traces;
 }
 
+Status note_structure(store::Tx& tx, store::SandboxRow& row, const std::string& structure) {
+  if (structure.empty() || structure == row.structure || is_ended(row.state)) {
+    return {};
+  }
+  row.structure = structure;
+  auto written = tx.update_sandbox(row, row.state);
+  return written ? Status{} : Status(written.error());
+}
+
 /// A removal that was given up, or that the worker forgot with us, starts anew.
 Status requeue_removals(store::Tx& tx, const std::string& worker, const Rows& rows, WallTime now) {
   const auto stops = [](const auto& each) { return each.second.state == "stopping"; };
@@ -178,7 +188,35 @@ Status settle_reported(Settling& settling, const SandboxReport& report,
     outcome.strays.push_back(removal_of(report));
     return {};
   }
+  if (auto aligned = align_wall(settling.tx, *row, report, settling.now); !aligned) {
+    return aligned;
+  }
   return align_expiry(settling.tx, *row, report, settling.now);
+}
+
+/// A worker that started again has the secrets of its sandboxes no more; one that did not takes
+/// them once more and is none the worse.
+Status requeue_secrets(store::Tx& tx, const std::string& worker, const Rows& rows, WallTime now) {
+  auto borrowers = tx.borrowers(worker);
+  if (!borrowers) {
+    return borrowers.error();
+  }
+  for (const std::string& id : *borrowers) {
+    const auto row = rows.find(id);
+    const auto queued = tx.has_delivery(id, "lend");
+    if (!queued) {
+      return queued.error();
+    }
+    if (*queued || row == rows.end()) {
+      continue;
+    }
+    store::DeliveryRow lend{0, worker, id, row->second.generation, "lend"};
+    lend.created = lend.not_before = now;
+    if (auto ordered = tx.insert(lend); !ordered) {
+      return ordered;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -238,6 +276,9 @@ Result<ReportOutcome> settle_heartbeat(store::Tx& tx, const ControllerConfig& co
       continue;
     }
     auto status = settle_current(settling, **row, report.state, report.reason);
+    if (status) {
+      status = note_structure(tx, **row, report.structure);
+    }
     if (!status) {
       return status.error();
     }
@@ -283,6 +324,9 @@ Result<ReportOutcome> settle_inventory(store::Tx& tx, const ControllerConfig& co
   }
   outcome.doubtful = false;
   if (auto queued = requeue_removals(tx, worker, *rows, now); !queued) {
+    return queued.error();
+  }
+  if (auto queued = requeue_secrets(tx, worker, *rows, now); !queued) {
     return queued.error();
   }
   return std::move(outcome);

@@ -2,6 +2,7 @@
 
 #include "control/lifecycle.h"
 #include "control/rows.h"
+#include "control/secrets.h"
 
 #include <algorithm>
 #include <utility>
@@ -45,15 +46,29 @@ Result<bool> settle_remove(store::Tx& tx, store::SandboxRow& row, WallTime now) 
   return end_sandbox(tx, row, state_when_removed(row), row.reason, now);
 }
 
-Result<bool> settle_row(store::Tx& tx, wire::DeliveryKind kind, store::SandboxRow& row,
-                        Verdict verdict, const std::string& failure, WallTime now) {
-  switch (kind) {
+/// A newer narrowing may be on its way: then the older one's answer says nothing of it.
+Result<bool> settle_narrowing(store::Tx& tx, store::SandboxRow& row, const Order& order) {
+  if (row.narrowing_hash != order.policy_hash || row.narrowing_state == "in_force") {
+    return false;
+  }
+  row.narrowing_state = "in_force";
+  return tx.update_sandbox(row, row.state);
+}
+
+Result<bool> settle_row(store::Tx& tx, const Order& order, store::SandboxRow& row, Verdict verdict,
+                        const std::string& failure, WallTime now) {
+  switch (order.kind) {
     case wire::DeliveryKind::kCreate:
       return settle_create(tx, row, verdict, failure, now);
     case wire::DeliveryKind::kRemove:
       return verdict == Verdict::kDone ? settle_remove(tx, row, now) : Result<bool>(false);
     case wire::DeliveryKind::kRenew:
       return false;  // The row holds the new end already; the worker's report tells if it ended.
+    case wire::DeliveryKind::kNarrow:
+      // One that failed stays pending; the next inventory orders it again.
+      return verdict == Verdict::kDone ? settle_narrowing(tx, row, order) : Result<bool>(false);
+    case wire::DeliveryKind::kLend:
+      return false;
   }
   return false;
 }
@@ -71,7 +86,67 @@ Result<bool> is_still_needed(store::Tx& tx, const std::string& worker, const Ord
   return *row && (*row)->generation == order.generation && (*row)->state == "stopping";
 }
 
-Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
+enum class Turn : std::uint8_t { kNow, kLater, kNever };
+
+Turn turn_of(wire::DeliveryKind kind, const store::SandboxRow& row) {
+  switch (kind) {
+    case wire::DeliveryKind::kCreate:
+      return is_waiting_to_run(row.state) ? Turn::kNow : Turn::kNever;
+    case wire::DeliveryKind::kRemove:
+      return Turn::kNow;
+    case wire::DeliveryKind::kRenew:
+      return row.state == "running" ? Turn::kNow : Turn::kNever;
+    case wire::DeliveryKind::kNarrow:
+    case wire::DeliveryKind::kLend:
+      // What is being made first runs, with the policy and the secrets of its create.
+      return row.state == "running"                           ? Turn::kNow
+             : is_ended(row.state) || row.state == "stopping" ? Turn::kNever
+                                                              : Turn::kLater;
+  }
+  return Turn::kNever;
+}
+
+Error unreadable(const store::SandboxRow& row, const char* what) {
+  return Error{ErrorCode::kInternal,
+               std::string("the stored ") + what + " of `" + row.id + "` cannot be read"};
+}
+
+/// What the message holds besides its head.
+Status fill(store::Tx& tx, const store::SandboxRow& row, const store::SecretsKey* key,
+            wire::Delivery& message) {
+  if (message.kind == wire::DeliveryKind::kCreate) {
+    const auto text = json::parse(row.spec);
+    auto spec = text ? wire::spec_from_json(*text) : Result<SandboxSpec>(text.error());
+    if (!spec) {
+      return unreadable(row, "spec");
+    }
+    auto secrets = open_secrets(tx, row, key);
+    if (!secrets) {
+      return secrets.error();
+    }
+    spec->secrets = std::move(*secrets);
+    message.spec = std::move(*spec);
+  }
+  if (message.kind == wire::DeliveryKind::kNarrow) {
+    auto policy = stored_policy(row.narrowing);
+    if (!policy) {
+      return unreadable(row, "narrowing");
+    }
+    message.egress = std::move(*policy);
+    message.policy_hash = row.narrowing_hash;
+  }
+  if (message.kind == wire::DeliveryKind::kLend) {
+    auto secrets = open_secrets(tx, row, key);
+    if (!secrets) {
+      return secrets.error();
+    }
+    message.secrets = std::move(*secrets);
+  }
+  return {};
+}
+
+Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, const store::SecretsKey* key,
+                  Due& due) {
   auto found = tx.sandbox_of_worker(delivery.worker, delivery.sandbox);
   if (!found) {
     return found.error();
@@ -82,27 +157,28 @@ Status make_order(store::Tx& tx, const store::DeliveryRow& delivery, Due& due) {
     return {};
   }
   const store::SandboxRow& row = **found;
-  const bool superseded = (*kind == wire::DeliveryKind::kCreate && !is_waiting_to_run(row.state)) ||
-                          (*kind == wire::DeliveryKind::kRenew && row.state != "running");
+  const Turn turn = turn_of(*kind, row);
   const auto sandbox = SandboxId::parse(row.id);
   const auto tenant = TenantId::parse(row.tenant);
-  if (superseded || !sandbox || !tenant) {
+  if (turn == Turn::kNever || !sandbox || !tenant) {
     due.stale.push_back(delivery.seq);
+    return {};
+  }
+  if (turn == Turn::kLater) {
     return {};
   }
   wire::Delivery message{delivery.seq,   *kind,       *sandbox,       *tenant,
                          row.generation, row.expires, row.policy_hash};
-  if (*kind == wire::DeliveryKind::kCreate) {
-    const auto text = json::parse(row.spec);
-    auto spec = text ? wire::spec_from_json(*text) : Result<SandboxSpec>(text.error());
-    if (!spec) {
-      return Error{ErrorCode::kInternal, "the stored spec of `" + row.id + "` cannot be read"};
-    }
-    message.spec = std::move(*spec);
+  const Status filled = fill(tx, row, key, message);
+  const bool sealed = !filled && reason_of(filled.error()) == kSecretsUnavailable;
+  if (!filled && !sealed) {
+    return filled;
   }
-  due.orders.push_back({delivery.seq, *kind, row.id, row.tenant, row.generation, delivery.attempts,
-                        row.created, row.expires, delivery.trace,
-                        json::dump(wire::to_json(message))});
+  (sealed ? due.sealed : due.orders)
+      .push_back({delivery.seq, *kind, row.id, row.tenant, row.generation, delivery.attempts,
+                  row.created, row.expires, delivery.trace,
+                  sealed ? std::string() : json::dump(wire::to_json(message)),
+                  message.policy_hash});
   return {};
 }
 
@@ -123,7 +199,8 @@ void put_in_turn(std::vector<Order>& orders, std::map<std::string, std::int64_t>
                    [&](const Order& a, const Order& b) { return turn[a.seq] < turn[b.seq]; });
 }
 
-Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now) {
+Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now,
+                     const store::SecretsKey* key) {
   Due due;
   auto row = tx.worker(worker);
   if (!row) {
@@ -135,7 +212,7 @@ Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now) {
     return deliveries.error();
   }
   for (const store::DeliveryRow& delivery : *deliveries) {
-    if (auto made = make_order(tx, delivery, due); !made) {
+    if (auto made = make_order(tx, delivery, key, due); !made) {
       return made.error();
     }
   }
@@ -149,6 +226,25 @@ Status finish_stale(store::Tx& tx, const Due& due) {
     }
   }
   return {};
+}
+
+Result<std::vector<store::SandboxRow>> fail_sealed(store::Tx& tx, const std::string& worker,
+                                                   const Due& due, WallTime now) {
+  std::vector<store::SandboxRow> changed;
+  for (const Order& order : due.sealed) {
+    auto row = settle_order(tx, worker, order, Verdict::kFailed,
+                            std::string(kSecretsUnavailable) +
+                                ": its secrets do not open with this controller's "
+                                "`secrets_key_file`",
+                            now);
+    if (!row) {
+      return row.error();
+    }
+    if (*row) {
+      changed.push_back(std::move(**row));
+    }
+  }
+  return changed;
 }
 
 Order stray_order(const wire::Delivery& stray) {
@@ -213,7 +309,7 @@ Result<std::optional<store::SandboxRow>> settle_order(store::Tx& tx, const std::
     return row.error();
   }
   if (*row && (*row)->generation == order.generation) {
-    auto done = settle_row(tx, order.kind, **row, verdict, failure, now);
+    auto done = settle_row(tx, order, **row, verdict, failure, now);
     if (!done) {
       return done.error();
     }

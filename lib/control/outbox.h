@@ -4,6 +4,7 @@
 #include "sandboxkit/result.h"
 
 #include "control/fleet.h"
+#include "store/secrets_key.h"
 #include "store/store.h"
 #include "wire/messages.h"
 
@@ -33,6 +34,7 @@ struct Order {
   WallTime expires{};
   std::string trace{};
   std::string body;
+  std::string policy_hash{};  ///< narrow: of the policy that it brings.
 };
 
 /// What is queued for one worker.
@@ -40,6 +42,7 @@ struct Due {
   std::int64_t max_creating = 1;
   std::vector<Order> orders;
   std::vector<std::int64_t> stale;  ///< Superseded: finished without being sent.
+  std::vector<Order> sealed;        ///< Their secrets do not open: they cannot be sent.
 };
 
 /// Orders that are tried this often are given up, but for removes that a row waits for; the next
@@ -52,8 +55,14 @@ inline constexpr std::size_t kMaxDue = 1000;
 /// start slot. `starting` is how many creates of each workspace are under way already.
 void put_in_turn(std::vector<Order>& orders, std::map<std::string, std::int64_t> starting);
 
-Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now);
+/// `key` opens the secrets that orders carry.
+Result<Due> read_due(store::Tx& tx, const std::string& worker, WallTime now,
+                     const store::SecretsKey* key = nullptr);
 Status finish_stale(store::Tx& tx, const Due& due);
+/// Ends the orders that cannot be sent, and the creates among them with a tombstone. The changed
+/// rows.
+Result<std::vector<store::SandboxRow>> fail_sealed(store::Tx& tx, const std::string& worker,
+                                                   const Due& due, WallTime now);
 
 /// An order for what runs without a row.
 Order stray_order(const wire::Delivery& stray);

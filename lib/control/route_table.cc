@@ -17,7 +17,11 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/sandboxes/{id}", Action::kReadSandbox},
     {"DELETE", "/v1/sandboxes/{id}", Action::kDeleteSandbox},
     {"POST", "/v1/sandboxes/{id}/timeout", Action::kRenewSandbox},
+    {"PUT", "/v1/sandboxes/{id}/egress", Action::kSetEgress},
     {"GET", "/v1/sandboxes/{id}/egress/denied", Action::kReadSandbox},
+    {"GET", "/v1/sandboxes/{id}/egress/denied/stream", Action::kReadSandbox, "lines", true},
+    {"GET", "/v1/sandboxes/{id}/secrets", Action::kReadSandbox},
+    {"PUT", "/v1/sandboxes/{id}/secrets/{name}", Action::kRotateSecret},
     {"GET", "/v1/sandboxes/{id}/stats", Action::kReadSandbox},
     {"POST", "/v1/sandboxes/{id}/tokens", Action::kMintSandboxToken},
     {"GET", "/v1/sandboxes/{id}/tokens", Action::kListSandboxTokens},
@@ -117,6 +121,11 @@ std::optional<StreamMatch> match_stream(std::string_view path) {
     match.kind = StreamMatch::Kind::kFiles;
     match.guest_path = "/files";
     match.allow = "GET, PUT, DELETE";
+    return match;
+  }
+  if (parts.size() == 4 && parts[1] == "egress" && parts[2] == "denied" && parts[3] == "stream") {
+    match.kind = StreamMatch::Kind::kDenied;
+    match.allow = "GET";
     return match;
   }
   if (parts.size() == 4 && parts[1] == "rpc") {

@@ -28,7 +28,7 @@ inline constexpr std::string_view kOpenRoutes[] = {"GET /healthz", "GET /openapi
 
 /// A stream route that a path matched, whatever the method.
 struct StreamMatch {
-  enum class Kind : std::uint8_t { kExec, kFiles, kRpc, kTcp, kTunnel };
+  enum class Kind : std::uint8_t { kExec, kFiles, kRpc, kTcp, kDenied, kTunnel };
   Kind kind = Kind::kTunnel;
   std::string sandbox{};     ///< Id or name.
   std::string guest_path{};  ///< `/exec`, `/files`, `/process.Process/Start`; empty for tcp.

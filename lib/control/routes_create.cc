@@ -2,7 +2,8 @@
 #include "base/text.h"
 #include "control/api.h"
 #include "control/create.h"
-#include "store/credentials.h"
+#include "control/egress_change.h"
+#include "control/secrets.h"
 #include "wire/unicode_names.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ Result<bool> wants_to_wait(const net::ApiRequest& request) {
                "wait"};
 }
 
-Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& request) {
+Result<CreateOrder> order_from(const Context& context, const Caller& caller,
+                               const net::ApiRequest& request) {
   auto tenant = TenantId::parse(caller.tenant);
   if (!tenant) {
     return tenant.error();
@@ -53,7 +55,11 @@ Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& requ
   if (!key) {
     return key.error();
   }
-  auto body = body_of(request);
+  const auto given = body_of(request);
+  if (!given) {
+    return given.error();
+  }
+  const auto body = with_recorded_egress(context.store, caller, *given);
   if (!body) {
     return body.error();
   }
@@ -65,17 +71,17 @@ Result<CreateOrder> order_from(const Caller& caller, const net::ApiRequest& requ
   if (!spec) {
     return spec.error();
   }
-  if (!spec->secrets.empty()) {
-    return Error{ErrorCode::kConflict, "this controller cannot keep secrets that are lent",
-                 "secrets_unavailable", "secrets"};
+  if (!spec->secrets.empty() && context.secrets_key == nullptr) {
+    return Error{ErrorCode::kConflict,
+                 "this controller keeps no secrets: its option `secrets_key_file` is not set",
+                 kSecretsUnavailable, "secrets"};
   }
-  const std::string text = json::dump(*body);
   return CreateOrder{caller,
                      std::move(*tenant),
                      std::move(*spec),
                      "i" + system_random().text(kIdChars, kBase36),
                      std::move(*key),
-                     store::sha256_hex(text),
+                     request_digest(*given, context.secrets_key),
                      system_random().next_u64()};
 }
 
@@ -180,7 +186,7 @@ void create(Services& services, const Caller& caller, const net::ApiRequest& req
   if (!wait) {
     return answer(refuse(wait.error()));
   }
-  const auto order = order_from(caller, request);
+  const auto order = order_from(services.context, caller, request);
   if (!order) {
     return answer(refuse(order.error()));
   }

@@ -70,6 +70,17 @@ std::map<std::string, std::string> stored_map(const std::string& text) {
   return items;
 }
 
+/// The policy in a row's text with its hash, and what else the API says of it.
+json::Value policy_view(const std::string& text, const json::Object& more) {
+  json::Value policy = stored_json(text);
+  if (policy.as_object() == nullptr) {
+    return nullptr;
+  }
+  json::Object out = *policy.as_object();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
 json::Value drain_view(const store::WorkerRow& row, const store::Tx::Use& use) {
   if (row.state != "draining") {
     return nullptr;
@@ -83,6 +94,7 @@ json::Value drain_view(const store::WorkerRow& row, const store::Tx::Use& use) {
 
 json::Value sandbox_view(const store::SandboxRow& row) {
   const json::Value spec = stored_json(row.spec);
+  const bool narrowed = row.narrowing_state == "in_force";
   return json::Object{
       {"id", row.id},
       {"name", row.name},
@@ -91,8 +103,12 @@ json::Value sandbox_view(const store::SandboxRow& row) {
       {"image", spec.text("image")},
       {"worker", row.worker},
       {"generation", row.generation},
-      {"egress", member_or_null(spec, "egress")},
-      {"policy_hash", row.policy_hash},
+      {"egress", narrowed ? stored_json(row.narrowing) : member_or_null(spec, "egress")},
+      {"policy_hash", narrowed ? row.narrowing_hash : row.policy_hash},
+      {"egress_structure", text_or_null(row.structure)},
+      {"egress_narrowing",
+       policy_view(row.narrowing, {{"policy_hash", row.narrowing_hash}, {"applied", narrowed}})},
+      {"egress_recorded", policy_view(row.next_egress, {{"applies", "next_creation"}})},
       {"cpu_cores", row.cpu_cores},
       {"memory_mb", row.memory_mb},
       {"profile", spec.text("profile")},

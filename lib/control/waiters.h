@@ -41,8 +41,9 @@ class Waiters {
   /// Ends all waits and takes no more.
   void shut_down();
 
-  /// Keys: a sandbox's states, and the acknowledgement of its renewals.
+  /// Keys: a sandbox's states, and the acknowledgement of its renewals and narrowings.
   static std::string renew_key(const std::string& sandbox) { return sandbox + "/renew"; }
+  static std::string narrow_key(const std::string& sandbox) { return sandbox + "/narrow"; }
 
  private:
   void expire(Ticket ticket);

@@ -166,6 +166,12 @@ Result<DriverCapabilities> DockerDriver::probe() {
     return images.error();
   }
   current.images = std::move(*images);
+  if (claims_egress(current) && access(impl_->config.egress_ca_file.c_str(), R_OK) == 0) {
+    current.capabilities.emplace_back("secrets");
+  } else {
+    current.problems.emplace_back("secrets: they need a wall, and root certificates in " +
+                                  sandboxkit::quoted(impl_->config.egress_ca_file));
+  }
   return current;
 }
 
@@ -228,6 +234,11 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
                  "the egress proxy answered status " + std::to_string(reply->status)};
   }
   return read_denied(reply->body);
+}
+
+Status DockerDriver::narrow(const SandboxId& sandbox, const EgressPolicy& policy,
+                            const std::string& policy_hash) {
+  return impl_->fleet.narrow(sandbox, policy, policy_hash);
 }
 
 Status DockerDriver::lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) {

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "docker/images.h"
+#include "docker/narrowing.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -163,6 +164,7 @@ Result<bool> Fleet::settle_existing(const SandboxOrder& order, const Seen& seen)
 }
 
 Status Fleet::build(const SandboxOrder& order, Structure structure, const BuildLimits& limits) {
+  forget_narrowing(egress_folder(config_.state_dir, order.sandbox));
   const auto lending = prepare_lending(order);
   if (!lending) {
     return lending.error();

@@ -58,6 +58,8 @@ class Fleet {
   Result<std::vector<SandboxReport>> adopt();
   std::optional<Known> find(const SandboxId& sandbox) const;
   Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets);
+  Status narrow(const SandboxId& sandbox, const EgressPolicy& policy,
+                const std::string& policy_hash);
   /// The name of the sidecar's image, which is made unless the engine has it.
   Result<std::string> egress_image();
 

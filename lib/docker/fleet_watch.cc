@@ -1,6 +1,7 @@
 // Fleet: what it finds on the engine, takes over after a restart, and hears in between.
 #include "base/text.h"
 #include "docker/fleet.h"
+#include "docker/narrowing.h"
 
 #include <filesystem>
 #include <fstream>
@@ -154,6 +155,10 @@ SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen
   SandboxReport report{
       sandbox,           labels.tenant,      labels.generation,        SandboxState::kError,
       labels.expires_at, labels.policy_hash, name_of(labels.structure)};
+  const auto narrowed = read_narrowing(egress_folder(config_.state_dir, sandbox));
+  if (narrowed && *narrowed) {
+    report.policy_hash = (*narrowed)->policy_hash;
+  }
   const bool complete = seen.sandbox && seen.sandbox->state != "created";
   if (!complete) {
     const bool busy = operations_.is_busy(sandbox);
@@ -198,6 +203,9 @@ Result<std::string> Fleet::look_at_wall(const SandboxId& sandbox, const SeenSand
   const std::string folder = egress_folder(config_.state_dir, sandbox);
   if (walled && !policy_file_fits(folder, seen.labels().policy_hash)) {
     return std::string("no wall: its policy file is not the one that it was made with");
+  }
+  if (const auto narrowed = read_narrowing(folder); !narrowed) {
+    return "no wall: " + narrowed.error().message;
   }
   const auto known = find(sandbox);
   if (known && known->proxy && known->proxy->given_up()) {

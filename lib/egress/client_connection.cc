@@ -261,6 +261,34 @@ void ClientConnection::sweep(Steady::time_point now) {
   }
 }
 
+bool ClientConnection::still_allowed(bool stricter) const {
+  if (secret_ || (stricter && phase_ != Phase::kExchange)) {
+    return false;  // What it holds, or carries, is not known here: whoever asks again is judged.
+  }
+  const auto address = IpAddress::parse(dialled_address_);
+  const bool pinned = engine_.hosts.contains(target_->host());
+  return engine_.policy.decide(*target_).allowed &&
+         (pinned || !address || engine_.policy.decide_address(*target_, *address).allowed);
+}
+
+void ClientConnection::judge_again(bool stricter) {
+  // What is between two requests is judged with the next one.
+  if (phase_ == Phase::kHead || phase_ == Phase::kGone || !target_ || still_allowed(stricter)) {
+    return;
+  }
+  if (const EgressVerdict verdict = engine_.policy.decide(*target_); !verdict.allowed) {
+    deny(engine_, *target_, verdict, dialled_address_);
+  }
+  if (tunnel_) {
+    tunnel_->close();
+  }
+  if (secret_) {
+    secret_->close();
+  }
+  client_->close();
+  finish();
+}
+
 void ClientConnection::log_end() {
   if (!tunnel_) {
     return;

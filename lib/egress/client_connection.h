@@ -36,6 +36,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   /// Ends what is past its limits.
   void sweep(Steady::time_point now);
+  /// The policy was narrowed: ends what it does not allow any more. `stricter`: it is strict about
+  /// TLS, and was not when the tunnels that stand were opened.
+  void judge_again(bool stricter);
   /// Drops everything now; no `on_gone`.
   void close();
 
@@ -92,6 +95,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void sweep_hello(Steady::time_point now);
 
   // Ends.
+  bool still_allowed(bool stricter) const;
   void refuse(const Refusal& refusal, bool keep_alive);
   void fail_exchange(const Refusal& refusal);
   void cut_off();  ///< At once, so that the client sees it break.

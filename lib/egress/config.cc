@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "io/fd.h"
 #include "json/reader.h"
+#include "wire/messages.h"
 
 #include <array>
 #include <cerrno>
@@ -108,6 +109,30 @@ Limits read_limits(json::Reader& reader) {
   return limits;
 }
 
+/// Errors: kNotFound when there is none; kTooLarge.
+Result<std::string> read_file(const std::string& path) {
+  const io::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file) {
+    return io::error_from_errno(("open " + quoted(path)).c_str(), errno);
+  }
+  std::string text;
+  std::array<char, 16 * 1024> buffer{};
+  while (text.size() <= kMaxFileBytes) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return io::error_from_errno(("read " + quoted(path)).c_str(), errno);
+    }
+    if (got == 0) {
+      return text;
+    }
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return Error{ErrorCode::kTooLarge, quoted(path) + " is larger than 256 KiB"};
+}
+
 }  // namespace
 
 Result<Config> parse_config(std::string_view json) {
@@ -182,27 +207,70 @@ Result<Config> parse_config(std::string_view json) {
                 .limits = limits};
 }
 
+Result<NarrowedPolicy> parse_narrowed(std::string_view json) {
+  const auto value = json::parse(json, {.max_bytes = kMaxFileBytes});
+  if (!value) {
+    return value.error();
+  }
+  json::Reader reader(*value, "");
+  const auto hash = reader.required_string("policy_hash", kMaxHashBytes);
+  if (value->as_object() == nullptr || !reader.ok()) {
+    return reader.finish().error();
+  }
+  json::Object policy;
+  for (const auto& [name, member] : *value->as_object()) {
+    if (name != "policy_hash") {
+      policy.emplace_back(name, member);
+    }
+  }
+  auto egress = wire::egress_from_json(json::Value(std::move(policy)), "");
+  if (!egress) {
+    return egress.error();
+  }
+  return NarrowedPolicy{*egress->policy(), hash};
+}
+
+std::string write_narrowed(const NarrowedPolicy& narrowed) {
+  const json::Value policy = wire::egress_to_json(Egress::walled(narrowed.policy));
+  json::Object out = *policy.as_object();
+  out.emplace_back("policy_hash", narrowed.policy_hash);
+  return json::dump(json::Value(std::move(out)));
+}
+
+Status check_narrows(const EgressPolicy& policy, const EgressPolicy& in_force) {
+  const std::vector<std::string> beyond = policy.beyond(in_force);
+  if (beyond.empty()) {
+    return {};
+  }
+  return Error{ErrorCode::kConflict,
+               quoted(beyond.front()) + " (and " + std::to_string(beyond.size() - 1) +
+                   " more) is not covered by the policy in force",
+               "policy_widens", "allowed_domains"};
+}
+
 Result<Config> load_config(const std::string& path) {
-  const io::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file) {
-    return io::error_from_errno(("open " + quoted(path)).c_str(), errno);
+  const auto text = read_file(path);
+  auto config = text ? parse_config(*text) : Result<Config>(text.error());
+  if (!config) {
+    return config;
   }
-  std::string text;
-  std::array<char, 16 * 1024> buffer{};
-  while (text.size() <= kMaxFileBytes) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return io::error_from_errno(("read " + quoted(path)).c_str(), errno);
-    }
-    if (got == 0) {
-      return parse_config(text);
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(got));
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  const auto narrowed_text = read_file(folder + kNarrowedFile);
+  if (!narrowed_text && narrowed_text.error().code == ErrorCode::kNotFound) {
+    return config;
   }
-  return Error{ErrorCode::kTooLarge, quoted(path) + " is larger than 256 KiB"};
+  auto narrowed = narrowed_text ? parse_narrowed(*narrowed_text)
+                                : Result<NarrowedPolicy>(narrowed_text.error());
+  if (!narrowed) {
+    return narrowed.error();
+  }
+  if (auto narrows = check_narrows(narrowed->policy, config->policy); !narrows) {
+    return narrows.error();
+  }
+  config->policy = std::move(narrowed->policy);
+  config->policy_hash = std::move(narrowed->policy_hash);
+  return config;
 }
 
 }  // namespace sandboxkit::egress

@@ -43,6 +43,23 @@ struct Config {
 /// must not read as any list at all. Errors: kInvalidArgument with the field's path,
 /// `unknown_field`, `invalid_json`.
 Result<Config> parse_config(std::string_view json);
+/// Reads the file at `path` and, when one lies beside it, `narrowed.json`: what the host narrowed
+/// the policy to since. One that does not narrow the policy is refused: no proxy starts wider than
+/// the last one was. Errors: as above; kConflict `policy_widens`.
 Result<Config> load_config(const std::string& path);
+
+inline constexpr const char* kNarrowedFile = "narrowed.json";
+
+/// `{"allowed_domains", "allowed_networks", ..., "policy_hash"}`: a policy as the API takes one,
+/// and its hash. What the host narrows to, in its file and over its connection.
+struct NarrowedPolicy {
+  EgressPolicy policy;
+  std::string policy_hash;
+};
+Result<NarrowedPolicy> parse_narrowed(std::string_view json);
+std::string write_narrowed(const NarrowedPolicy& narrowed);
+/// Whether one policy may take the place of another in a proxy that runs.
+/// Errors: kConflict `policy_widens` with the entries that allow more.
+Status check_narrows(const EgressPolicy& policy, const EgressPolicy& in_force);
 
 }  // namespace sandboxkit::egress

@@ -1,5 +1,6 @@
 #include "egress/control.h"
 
+#include "egress/config.h"
 #include "io/http_server.h"
 
 #include <utility>
@@ -13,6 +14,7 @@ constexpr int kBadRequest = 400;
 constexpr int kNotFound = 404;
 constexpr int kMethodNotAllowed = 405;
 constexpr int kConflict = 409;
+constexpr std::size_t kMaxNarrowBytes = 256 * 1024;
 
 void take_secrets(const std::shared_ptr<io::HttpExchange>& exchange, Proxy& proxy) {
   exchange->collect_body(SecretOrder::kMaxBytes, [exchange, &proxy](std::string body) {
@@ -30,6 +32,17 @@ void take_secrets(const std::shared_ptr<io::HttpExchange>& exchange, Proxy& prox
   });
 }
 
+void narrow(const std::shared_ptr<io::HttpExchange>& exchange, Proxy& proxy) {
+  exchange->collect_body(kMaxNarrowBytes, [exchange, &proxy](const std::string& body) {
+    const auto narrowed = parse_narrowed(body);
+    const Status done = narrowed ? proxy.narrow(*narrowed) : Status(narrowed.error());
+    if (!done) {
+      return io::respond_error(*exchange, done.error());
+    }
+    exchange->respond(kNoContent, {}, {});
+  });
+}
+
 void answer(io::HttpExchange& exchange, const Proxy& proxy, const std::string& policy_hash) {
   const wire::RequestHead& request = exchange.request();
   if (request.method != "GET") {
@@ -38,7 +51,8 @@ void answer(io::HttpExchange& exchange, const Proxy& proxy, const std::string& p
   }
   if (request.target == "/health") {
     wire::Headers headers;
-    headers.add("X-Sandboxkit-Policy-Hash", policy_hash);
+    const std::string& narrowed = proxy.narrowed_to();
+    headers.add("X-Sandboxkit-Policy-Hash", narrowed.empty() ? policy_hash : narrowed);
     return exchange.respond(kNoContent, std::move(headers), {});
   }
   if (request.target == "/denied") {
@@ -59,6 +73,9 @@ void serve_control(io::EventLoop& loop, io::Fd connection, Proxy& proxy,
                    const wire::RequestHead& request = exchange->request();
                    if (request.method == "PUT" && request.target == "/secrets") {
                      return take_secrets(exchange, proxy);
+                   }
+                   if (request.method == "POST" && request.target == "/narrow") {
+                     return narrow(exchange, proxy);
                    }
                    answer(*exchange, proxy, policy_hash);
                  });

@@ -11,9 +11,10 @@
 namespace sandboxkit::egress {
 
 /// Answers the host's questions about a proxy: `GET /health` (204, the policy's hash in
-/// `X-Sandboxkit-Policy-Hash`), `GET /denied`, `GET /stats`; and takes secrets (`PUT /secrets`) for
-/// the destinations that the policy file names. Over the host's own unix socket, which no sandbox
-/// reaches; there is nothing here that opens anything.
+/// `X-Sandboxkit-Policy-Hash`), `GET /denied`, `GET /stats`; takes secrets (`PUT /secrets`) for the
+/// destinations that the policy file names; and narrows its policy on `POST /narrow` (204; 409
+/// `policy_widens`). Over the host's own unix socket, which no sandbox reaches; there is nothing
+/// here that opens anything.
 /// Thread-safety: the loop's thread. Ownership: borrows the loop and the proxy.
 class Control {
  public:

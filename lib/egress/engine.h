@@ -43,7 +43,7 @@ struct LookupRate {
 /// What every connection of one proxy shares. Loop's thread only.
 struct Engine {
   io::EventLoop& loop;
-  const EgressPolicy policy;
+  EgressPolicy policy;                           ///< Replaced by narrower ones alone.
   const std::map<std::string, IpAddress> hosts;  ///< Operator-pinned names.
   const Limits limits;
   Resolver& resolver;

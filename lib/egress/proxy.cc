@@ -1,5 +1,6 @@
 #include "egress/proxy.h"
 
+#include "base/text.h"
 #include "egress/client_connection.h"
 #include "egress/dns_refuser.h"
 #include "io/acceptor.h"
@@ -71,6 +72,26 @@ class ProxyImpl final : public Proxy {
   json::Value denied() const override { return engine_.denied.to_json(); }
 
   Status lend(SecretOrder order) override { return engine_.secrets.put(std::move(order)); }
+
+  Status narrow(const NarrowedPolicy& narrowed) override {
+    if (auto narrows = check_narrows(narrowed.policy, engine_.policy); !narrows) {
+      return narrows;
+    }
+    const bool stricter = narrowed.policy.strict_tls() && !engine_.policy.strict_tls();
+    engine_.policy = narrowed.policy;
+    narrowed_to_ = narrowed.policy_hash;
+    engine_.log.write(json::Object{{"time", to_rfc3339(engine_.clock.now())},
+                                   {"event", "narrowed"},
+                                   {"policy_hash", narrowed_to_}});
+    const std::vector<std::shared_ptr<ClientConnection>> all(connections_.begin(),
+                                                             connections_.end());
+    for (const auto& connection : all) {
+      connection->judge_again(stricter);
+    }
+    return {};
+  }
+
+  const std::string& narrowed_to() const override { return narrowed_to_; }
 
   json::Value stats() const override {
     const auto number = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
@@ -145,6 +166,7 @@ class ProxyImpl final : public Proxy {
   std::unique_ptr<DnsRefuser> dns_;
   std::unordered_set<std::shared_ptr<ClientConnection>> connections_;
   std::uint16_t port_ = 0;
+  std::string narrowed_to_;
   io::EventLoop::TimerId sweep_timer_ = 0;
   // Lets posted work see that the proxy is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

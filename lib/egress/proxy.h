@@ -41,6 +41,11 @@ class Proxy {
   virtual json::Value stats() const = 0;
   /// As SecretBook::put: takes secrets in place of all that it has.
   virtual Status lend(SecretOrder order) = 0;
+  /// Puts a policy in the place of the one in force, which it must narrow. What is open to a target
+  /// that it does not allow is closed before this returns. Errors: kConflict `policy_widens`.
+  virtual Status narrow(const NarrowedPolicy& narrowed) = 0;
+  /// The hash of the last narrowing; empty: none since the start.
+  virtual const std::string& narrowed_to() const = 0;
 };
 
 }  // namespace sandboxkit::egress

@@ -37,6 +37,8 @@ const Row& row_of(Action action) {
     case Action::kMintSandboxToken:
     case Action::kListSandboxTokens:
     case Action::kRevokeSandboxToken:
+    case Action::kSetEgress:
+    case Action::kRotateSecret:
       return kTenantUse;
     case Action::kReadSandbox:
     case Action::kDeleteSandbox:
@@ -162,6 +164,10 @@ const char* name_of(Action action) {
       return "sandbox.renew";
     case Action::kUseSandbox:
       return "sandbox.use";
+    case Action::kSetEgress:
+      return "sandbox.egress";
+    case Action::kRotateSecret:
+      return "sandbox.lend";
     case Action::kMintSandboxToken:
       return "sandbox_token.mint";
     case Action::kListSandboxTokens:

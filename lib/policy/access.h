@@ -29,7 +29,9 @@ enum class Action : std::uint8_t {
   kReadSandbox,
   kDeleteSandbox,
   kRenewSandbox,
-  kUseSandbox,  ///< exec, files, rpc, tcp.
+  kUseSandbox,    ///< exec, files, rpc, tcp.
+  kSetEgress,     ///< The policy of the next creation, and a narrower one now.
+  kRotateSecret,  ///< A new value for a lent secret.
   kMintSandboxToken,
   kListSandboxTokens,
   kRevokeSandboxToken,
@@ -52,15 +54,16 @@ enum class Action : std::uint8_t {
   kHeartbeat,
 };
 inline constexpr std::array kActions = {
-    Action::kCreateSandbox,    Action::kListSandboxes,     Action::kReadSandbox,
-    Action::kDeleteSandbox,    Action::kRenewSandbox,      Action::kUseSandbox,
-    Action::kMintSandboxToken, Action::kListSandboxTokens, Action::kRevokeSandboxToken,
-    Action::kListWorkers,      Action::kReadWorker,        Action::kCordonWorker,
-    Action::kRemoveWorker,     Action::kMintJoinToken,     Action::kListJoinTokens,
-    Action::kRevokeJoinToken,  Action::kMintKey,           Action::kListKeys,
-    Action::kRevokeKey,        Action::kCreateWorkspace,   Action::kListWorkspaces,
-    Action::kReadAudit,        Action::kLimitWorkspace,    Action::kJoinWorker,
-    Action::kOpenTunnel,       Action::kHeartbeat};
+    Action::kCreateSandbox,     Action::kListSandboxes,      Action::kReadSandbox,
+    Action::kDeleteSandbox,     Action::kRenewSandbox,       Action::kUseSandbox,
+    Action::kSetEgress,         Action::kRotateSecret,       Action::kMintSandboxToken,
+    Action::kListSandboxTokens, Action::kRevokeSandboxToken, Action::kListWorkers,
+    Action::kReadWorker,        Action::kCordonWorker,       Action::kRemoveWorker,
+    Action::kMintJoinToken,     Action::kListJoinTokens,     Action::kRevokeJoinToken,
+    Action::kMintKey,           Action::kListKeys,           Action::kRevokeKey,
+    Action::kCreateWorkspace,   Action::kListWorkspaces,     Action::kReadAudit,
+    Action::kLimitWorkspace,    Action::kJoinWorker,         Action::kOpenTunnel,
+    Action::kHeartbeat};
 
 /// The answer of the table. Everything but `kAllowed` is a refusal.
 enum class Access : std::uint8_t {

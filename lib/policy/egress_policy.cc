@@ -169,6 +169,19 @@ std::string canonical_text(const NetworkRule& rule) {
          port_suffix(rule.port);
 }
 
+/// Whether every name that `narrow` stands for is one that `wide` stands for.
+bool name_covers(const DomainRule& wide, const DomainRule& narrow) {
+  if (!wide.wildcard) {
+    return !narrow.wildcard && narrow.name == wide.name;
+  }
+  // `*.x` covers itself and `*.a.x`, and of single names those below x.
+  return narrow.name.ends_with("." + wide.name) || (narrow.wildcard && narrow.name == wide.name);
+}
+
+bool port_covers(const DomainRule& wide, EgressScheme scheme, std::uint16_t port) {
+  return wide.port.value_or(default_port(scheme)) == port;
+}
+
 }  // namespace
 
 struct EgressPolicy::Rules {
@@ -240,6 +253,26 @@ struct EgressPolicy::Rules {
       verdict.rule = domains[decided_by];
     }
     return verdict;
+  }
+
+  /// Each scheme's port may be covered by an entry of its own.
+  bool covers(const DomainRule& narrow) const {
+    const auto covered = [&](EgressScheme scheme) {
+      const std::uint16_t port = narrow.port.value_or(default_port(scheme));
+      return std::ranges::any_of(domain_rules, [&](const DomainRule& wide) {
+        return name_covers(wide, narrow) && port_covers(wide, scheme, port);
+      });
+    };
+    return covered(EgressScheme::kHttp) && covered(EgressScheme::kConnect);
+  }
+
+  /// A block without a port lifts for every port and one with a port allows it in both schemes, so
+  /// neither covers the other.
+  bool covers(const NetworkRule& narrow) const {
+    return std::ranges::any_of(blocks, [&](const NetworkRule& wide) {
+      return wide.port == narrow.port && wide.block.prefix_bits <= narrow.block.prefix_bits &&
+             wide.block.contains(narrow.block.base);
+    });
   }
 
   EgressVerdict judge_literal(const EgressTarget& target) const {
@@ -321,6 +354,24 @@ EgressVerdict EgressPolicy::decide_address(const EgressTarget& target,
     return {true, EgressReason::kAllowed, *network};
   }
   return {false, EgressReason::kAddressClass, verdict.rule};
+}
+
+std::vector<std::string> EgressPolicy::beyond(const EgressPolicy& wider) const {
+  std::vector<std::string> out;
+  if (wider.strict_tls() && !strict_tls()) {
+    out.emplace_back("strict_tls");
+  }
+  for (std::size_t i = 0; i < rules_->domains.size(); ++i) {
+    if (!wider.rules_->covers(rules_->domain_rules[i])) {
+      out.push_back(rules_->domains[i]);
+    }
+  }
+  for (std::size_t i = 0; i < rules_->networks.size(); ++i) {
+    if (!wider.rules_->covers(rules_->blocks[i])) {
+      out.push_back(rules_->networks[i]);
+    }
+  }
+  return out;
 }
 
 const std::vector<std::string>& EgressPolicy::allowed_domains() const { return rules_->domains; }

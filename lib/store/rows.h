@@ -68,13 +68,25 @@ struct Table<SandboxRow> {
   static constexpr const char* kName = "sandbox";
   static constexpr const char* kColumns =
       "id, tenant, name, worker, generation, desired, state, reason, spec, spec_hash, policy_hash, "
-      "next_egress, cpu_cores, memory_mb, created_by, created, expires, started, ended";
+      "next_egress, cpu_cores, memory_mb, created_by, created, expires, started, ended, "
+      "narrowing, narrowing_hash, narrowing_state, structure";
   static constexpr bool kSerial = false;
   static auto members(auto& row) {
     return std::tie(row.id, row.tenant, row.name, row.worker, row.generation, row.desired,
                     row.state, row.reason, row.spec, row.spec_hash, row.policy_hash,
                     row.next_egress, row.cpu_cores, row.memory_mb, row.created_by, row.created,
-                    row.expires, row.started, row.ended);
+                    row.expires, row.started, row.ended, row.narrowing, row.narrowing_hash,
+                    row.narrowing_state, row.structure);
+  }
+};
+
+template <>
+struct Table<SecretRow> {
+  static constexpr const char* kName = "secret";
+  static constexpr const char* kColumns = "sandbox, name, domain, place, key, sealed, expires";
+  static constexpr bool kSerial = false;
+  static auto members(auto& row) {
+    return std::tie(row.sandbox, row.name, row.domain, row.place, row.key, row.sealed, row.expires);
   }
 };
 

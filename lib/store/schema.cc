@@ -332,6 +332,59 @@ WHEN NEW.name = 'audit_anchor' AND NOT EXISTS (
 BEGIN SELECT RAISE(ABORT, 'audit_append_only'); END;
 )sql";
 
+// Version 4: walls are narrowed and secrets lent while a sandbox runs. The kinds of deliveries are
+// checked by their table, which is made anew for that; their numbers go on where they were.
+constexpr const char* kControllerVersion4 = R"sql(
+ALTER TABLE sandbox ADD COLUMN narrowing TEXT NOT NULL DEFAULT '';
+ALTER TABLE sandbox ADD COLUMN narrowing_hash TEXT NOT NULL DEFAULT '';
+ALTER TABLE sandbox ADD COLUMN narrowing_state TEXT NOT NULL DEFAULT ''
+  CHECK (narrowing_state IN ('', 'pending', 'in_force'));
+ALTER TABLE sandbox ADD COLUMN structure TEXT NOT NULL DEFAULT '';
+
+DROP TRIGGER sandbox_purged;
+CREATE TABLE delivery_next (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  worker TEXT NOT NULL,
+  sandbox TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('create', 'remove', 'renew', 'narrow', 'lend')),
+  state TEXT NOT NULL CHECK (state IN ('queued', 'done', 'failed')),
+  attempts INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  not_before INTEGER NOT NULL,
+  trace TEXT NOT NULL DEFAULT ''
+) STRICT;
+INSERT INTO delivery_next SELECT seq, worker, sandbox, generation, kind, state, attempts, created,
+                                 not_before, trace FROM delivery;
+DELETE FROM sqlite_sequence WHERE name = 'delivery_next';
+INSERT INTO sqlite_sequence SELECT 'delivery_next', seq FROM sqlite_sequence WHERE name = 'delivery';
+DROP TABLE delivery;
+ALTER TABLE delivery_next RENAME TO delivery;
+CREATE INDEX delivery_queued ON delivery (worker, seq) WHERE state = 'queued';
+CREATE INDEX delivery_sandbox ON delivery (sandbox);
+
+CREATE TABLE secret (
+  sandbox TEXT NOT NULL,
+  name TEXT NOT NULL,
+  domain TEXT NOT NULL,
+  place TEXT NOT NULL CHECK (place IN ('header', 'basic', 'query')),
+  key TEXT NOT NULL,
+  sealed TEXT NOT NULL CHECK (sealed <> ''),
+  expires INTEGER,
+  PRIMARY KEY (sandbox, name)
+) STRICT, WITHOUT ROWID;
+-- A lost sandbox may come back, and its worker is then told its secrets again.
+CREATE TRIGGER secrets_of_ended AFTER UPDATE OF state ON sandbox
+WHEN NEW.state IN ('stopped', 'error', 'deleted')
+BEGIN DELETE FROM secret WHERE sandbox = NEW.id; END;
+CREATE TRIGGER sandbox_purged AFTER DELETE ON sandbox
+BEGIN
+  DELETE FROM idempotency WHERE sandbox = OLD.id;
+  DELETE FROM delivery WHERE sandbox = OLD.id;
+  DELETE FROM secret WHERE sandbox = OLD.id;
+END;
+)sql";
+
 constexpr const char* kJournalVersion1 = R"sql(
 CREATE TABLE journal (
   sandbox TEXT NOT NULL PRIMARY KEY,
@@ -346,7 +399,7 @@ CREATE TABLE journal (
 )sql";
 
 constexpr const char* kControllerSteps[] = {kControllerVersion1, kControllerVersion2,
-                                            kControllerVersion3};
+                                            kControllerVersion3, kControllerVersion4};
 constexpr const char* kJournalSteps[] = {kJournalVersion1};
 
 }  // namespace

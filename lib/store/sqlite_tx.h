@@ -71,6 +71,13 @@ class SqliteTx final : public Tx {
   Status finish_delivery(std::int64_t seq, const std::string& state) override;
   Status retry_delivery(std::int64_t seq, WallTime not_before) override;
   Status drop_deliveries(const std::string& sandbox) override;
+  Status drop_deliveries(const std::string& sandbox, const std::string& kind) override;
+  Result<bool> has_delivery(const std::string& sandbox, const std::string& kind) override;
+
+  Status insert(const SecretRow& row) override;
+  Result<std::vector<SecretRow>> secrets(const std::string& sandbox) override;
+  Result<std::vector<std::string>> borrowers(const std::string& worker) override;
+  Result<bool> rotate_secret(const SecretRow& row) override;
 
   Status insert(const AuditRow& row) override;
   Result<std::vector<AuditRow>> audit(const std::string& tenant, std::int64_t after,

@@ -104,9 +104,11 @@ Result<bool> SqliteTx::update_sandbox(const SandboxRow& row,
   touched_.insert(row.worker);
   const auto changed = connection_.run(
       "UPDATE sandbox SET state = ?, desired = ?, reason = ?, expires = ?, started = ?, ended = ?, "
-      "next_egress = ? WHERE id = ? AND tenant = ? AND generation = ? AND (? = '' OR state = ?)",
+      "next_egress = ?, narrowing = ?, narrowing_hash = ?, narrowing_state = ?, structure = ? "
+      "WHERE id = ? AND tenant = ? AND generation = ? AND (? = '' OR state = ?)",
       row.state, row.desired, row.reason, row.expires, row.started, row.ended, row.next_egress,
-      row.id, row.tenant, row.generation, expected_state.value_or(""), expected_state.value_or(""));
+      row.narrowing, row.narrowing_hash, row.narrowing_state, row.structure, row.id, row.tenant,
+      row.generation, expected_state.value_or(""), expected_state.value_or(""));
   if (!changed) {
     return explain(row, changed.error());
   }
@@ -184,6 +186,41 @@ Status SqliteTx::retry_delivery(std::int64_t seq, WallTime not_before) {
       connection_.run("UPDATE delivery SET attempts = attempts + 1, not_before = ? "
                       "WHERE seq = ? AND state = 'queued'",
                       not_before, seq));
+}
+
+Status SqliteTx::drop_deliveries(const std::string& sandbox, const std::string& kind) {
+  return done(connection_.run(
+      "DELETE FROM delivery WHERE sandbox = ? AND state = 'queued' AND kind = ?", sandbox, kind));
+}
+
+Result<bool> SqliteTx::has_delivery(const std::string& sandbox, const std::string& kind) {
+  bool found = false;
+  auto status = connection_.each(
+      "SELECT 1 FROM delivery WHERE sandbox = ? AND state = 'queued' AND kind = ? LIMIT 1",
+      [&](Query&) { found = true; }, sandbox, kind);
+  return status ? Result<bool>(found) : status.error();
+}
+
+Status SqliteTx::insert(const SecretRow& row) { return insert_row(connection_, row); }
+
+Result<std::vector<SecretRow>> SqliteTx::secrets(const std::string& sandbox) {
+  return select_all<SecretRow>(connection_, "WHERE sandbox = ? ORDER BY name", sandbox);
+}
+
+Result<std::vector<std::string>> SqliteTx::borrowers(const std::string& worker) {
+  std::vector<std::string> ids;
+  auto status = connection_.each(
+      "SELECT DISTINCT secret.sandbox FROM secret JOIN sandbox ON sandbox.id = secret.sandbox "
+      "WHERE sandbox.worker = ? AND sandbox.state = 'running' ORDER BY 1",
+      [&](Query& row) { row.read(ids.emplace_back()); }, worker);
+  return status ? Result<std::vector<std::string>>(std::move(ids)) : status.error();
+}
+
+Result<bool> SqliteTx::rotate_secret(const SecretRow& row) {
+  const auto changed =
+      connection_.run("UPDATE secret SET sealed = ?, expires = ? WHERE sandbox = ? AND name = ?",
+                      row.sealed, row.expires, row.sandbox, row.name);
+  return changed ? Result<bool>(*changed > 0) : changed.error();
 }
 
 Status SqliteTx::drop_deliveries(const std::string& sandbox) {

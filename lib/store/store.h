@@ -3,6 +3,7 @@
 #include "sandboxkit/clock.h"
 #include "sandboxkit/result.h"
 
+#include "store/secret_row.h"
 #include "store/write_metrics.h"
 
 #include <cstddef>
@@ -87,6 +88,10 @@ struct SandboxRow {
   std::string spec_hash;
   std::string policy_hash{};
   std::string next_egress{};  ///< JSON text of a policy recorded for the next creation.
+  std::string narrowing{};    ///< JSON text of the policy that the wall is narrowed to.
+  std::string narrowing_hash{};
+  std::string narrowing_state{};  ///< pending, or in_force once the worker said so.
+  std::string structure{};        ///< Of its wall, as the worker tells.
   double cpu_cores = 0;
   std::int64_t memory_mb = 0;
   std::string created_by{};  ///< Credential id.
@@ -101,7 +106,7 @@ struct DeliveryRow {
   std::string worker;
   std::string sandbox;
   std::int64_t generation = 1;
-  std::string kind;              ///< create, remove, renew.
+  std::string kind;              ///< create, remove, renew, narrow, lend.
   std::string state = "queued";  ///< queued, done, failed.
   std::int64_t attempts = 0;
   WallTime created{};
@@ -231,6 +236,12 @@ class Tx {
   virtual Status finish_delivery(std::int64_t seq, const std::string& state) = 0;
   virtual Status retry_delivery(std::int64_t seq, WallTime not_before) = 0;
   virtual Status drop_deliveries(const std::string& sandbox) = 0;  ///< Queued ones of a sandbox.
+  virtual Status drop_deliveries(const std::string& sandbox, const std::string& kind) = 0;
+  virtual Result<bool> has_delivery(const std::string& sandbox, const std::string& kind) = 0;
+  virtual Status insert(const SecretRow& row) = 0;
+  virtual Result<std::vector<SecretRow>> secrets(const std::string& sandbox) = 0;     ///< By name.
+  virtual Result<std::vector<std::string>> borrowers(const std::string& worker) = 0;  ///< Live.
+  virtual Result<bool> rotate_secret(const SecretRow& row) = 0;  ///< Value and end, by name.
 
   /// Appends to the chain; the row's own `seq` and `hash` do not count.
   virtual Status insert(const AuditRow& row) = 0;

@@ -71,6 +71,12 @@ SandboxState read_state(json::Reader& reader, std::string_view name) {
   return state.value_or(SandboxState::kError);
 }
 
+void write_structure(json::Object& out, const std::string& structure) {
+  if (!structure.empty()) {
+    out.emplace_back("structure", clean_text(structure, kMaxStructureBytes));
+  }
+}
+
 json::Value strings_to_json(const std::vector<std::string>& texts) {
   return write_list(texts, [](const std::string& text) { return json::Value(text); });
 }

@@ -17,6 +17,7 @@ namespace sandboxkit::wire::detail {
 // Doubles hold whole numbers up to here, and so do JSON readers elsewhere.
 inline constexpr std::int64_t kMaxCounter = std::int64_t{1} << 53;
 inline constexpr std::size_t kMaxHashBytes = 128;
+inline constexpr std::size_t kMaxStructureBytes = 32;
 
 /// `text` as a reader of ours takes it: controls and bytes that are not UTF-8 become `?`, and it is
 /// cut at `max_bytes`.
@@ -75,6 +76,8 @@ json::Array write_list(const std::vector<T>& items, const WriteOne& write_one) {
   return out;
 }
 
+/// How a wall is made; an unwalled sandbox has no such member.
+void write_structure(json::Object& out, const std::string& structure);
 json::Value strings_to_json(const std::vector<std::string>& texts);
 json::Value string_map_to_json(const std::map<std::string, std::string>& entries);
 

@@ -22,6 +22,7 @@ Result<SandboxReport> read_report(const json::Value& value, const std::string& p
       .state = detail::read_state(reader, "state"),
       .expires_at = detail::read_time(reader, "expires_at"),
       .policy_hash = detail::read_plain(reader, "policy_hash", detail::kMaxHashBytes),
+      .structure = detail::read_plain(reader, "structure", detail::kMaxStructureBytes),
       .reason = detail::read_plain(reader, "reason", kMaxReasonBytes)};
   if (auto status = reader.finish(); !status) {
     return status.error();
@@ -56,14 +57,15 @@ Result<DeniedEgress> read_denied_line(const json::Value& value, const std::strin
 }  // namespace
 
 json::Value to_json(const SandboxReport& report) {
-  return json::Object{
-      {"id", report.sandbox.str()},
-      {"tenant", report.tenant.str()},
-      {"generation", report.generation},
-      {"state", name_of(report.state)},
-      {"expires_at", to_rfc3339(report.expires_at)},
-      {"policy_hash", detail::clean_text(report.policy_hash, detail::kMaxHashBytes)},
-      {"reason", detail::clean_text(report.reason, kMaxReasonBytes)}};
+  json::Object out{{"id", report.sandbox.str()},
+                   {"tenant", report.tenant.str()},
+                   {"generation", report.generation},
+                   {"state", name_of(report.state)},
+                   {"expires_at", to_rfc3339(report.expires_at)},
+                   {"policy_hash", detail::clean_text(report.policy_hash, detail::kMaxHashBytes)},
+                   {"reason", detail::clean_text(report.reason, kMaxReasonBytes)}};
+  detail::write_structure(out, report.structure);
+  return out;
 }
 
 Result<SandboxReport> sandbox_report_from_json(const json::Value& value) {

@@ -86,7 +86,7 @@ Result<Egress> egress_from_json(const json::Value& value, const std::string& pat
   auto policy = EgressPolicy::create(*domains, networks.value_or(std::vector<std::string>{}));
   if (!policy) {
     Error error = policy.error();
-    error.field = error.field.empty() ? path : path + "." + error.field;
+    error.field = path + (path.empty() || error.field.empty() ? "" : ".") + error.field;
     return error;
   }
   return Egress::walled(strict_tls ? policy->with_strict_tls() : std::move(*policy));

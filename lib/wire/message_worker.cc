@@ -67,20 +67,24 @@ WorkerFacts read_facts(json::Reader& reader) {
 }
 
 json::Value heartbeat_sandbox_to_json(const HeartbeatSandbox& sandbox) {
-  return json::Object{{"id", sandbox.sandbox.str()},
-                      {"generation", sandbox.generation},
-                      {"state", name_of(sandbox.state)},
-                      {"expires_at", to_rfc3339(sandbox.expires_at)},
-                      {"reason", detail::clean_text(sandbox.reason, kMaxReasonBytes)}};
+  json::Object out{{"id", sandbox.sandbox.str()},
+                   {"generation", sandbox.generation},
+                   {"state", name_of(sandbox.state)},
+                   {"expires_at", to_rfc3339(sandbox.expires_at)},
+                   {"reason", detail::clean_text(sandbox.reason, kMaxReasonBytes)}};
+  detail::write_structure(out, sandbox.structure);
+  return out;
 }
 
 Result<HeartbeatSandbox> read_heartbeat_sandbox(const json::Value& value, const std::string& path) {
   json::Reader reader(value, path);
-  HeartbeatSandbox sandbox{.sandbox = detail::read_id<SandboxId>(reader, "id"),
-                           .generation = reader.required_int("generation", 0, detail::kMaxCounter),
-                           .state = detail::read_state(reader, "state"),
-                           .expires_at = detail::read_time(reader, "expires_at"),
-                           .reason = detail::read_plain(reader, "reason", kMaxReasonBytes)};
+  HeartbeatSandbox sandbox{
+      .sandbox = detail::read_id<SandboxId>(reader, "id"),
+      .generation = reader.required_int("generation", 0, detail::kMaxCounter),
+      .state = detail::read_state(reader, "state"),
+      .expires_at = detail::read_time(reader, "expires_at"),
+      .reason = detail::read_plain(reader, "reason", kMaxReasonBytes),
+      .structure = detail::read_plain(reader, "structure", detail::kMaxStructureBytes)};
   if (auto status = reader.finish(); !status) {
     return status.error();
   }

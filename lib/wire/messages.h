@@ -70,9 +70,9 @@ Result<Egress> egress_from_json(const json::Value& value, const std::string& pat
 // --- Deliveries (section 4)
 // -----------------------------------------------------------------------
 
-enum class DeliveryKind : std::uint8_t { kCreate, kRemove, kRenew };
+enum class DeliveryKind : std::uint8_t { kCreate, kRemove, kRenew, kNarrow, kLend };
 
-const char* name_of(DeliveryKind kind);  ///< `create`, `remove`, `renew`.
+const char* name_of(DeliveryKind kind);  ///< `create`, `remove`, `renew`, `narrow`, `lend`.
 Result<DeliveryKind> delivery_kind_from(std::string_view name);
 
 /// One order of the controller to a worker.
@@ -82,10 +82,12 @@ struct Delivery {
   SandboxId sandbox;
   TenantId tenant;
   std::int64_t generation = 1;
-  WallTime expires_at{};              ///< create and renew.
-  std::string policy_hash{};          ///< create; empty for an unwalled sandbox.
-  std::optional<SandboxSpec> spec{};  ///< create.
-  Trace trace{};                      ///< Not in the message: the request's fields carry it.
+  WallTime expires_at{};                 ///< create and renew.
+  std::string policy_hash{};             ///< create, empty for an unwalled sandbox; narrow.
+  std::optional<SandboxSpec> spec{};     ///< create.
+  std::optional<EgressPolicy> egress{};  ///< narrow.
+  std::vector<LentSecret> secrets{};     ///< lend: all that the sandbox has, with their values.
+  Trace trace{};                         ///< Not in the message: the request's fields carry it.
 };
 
 json::Value to_json(const Delivery& delivery);
@@ -133,6 +135,7 @@ struct HeartbeatSandbox {
   SandboxState state = SandboxState::kError;
   WallTime expires_at{};
   std::string reason{};
+  std::string structure{};
 };
 
 /// `POST /v1/worker/heartbeat`. Read it with `kInventoryLimits`.

@@ -98,6 +98,16 @@ void Orders::deliver(const wire::Delivery& delivery, std::function<void(JobResul
     case wire::DeliveryKind::kRenew:
       job.work = [this, delivery](const std::stop_token&) { return renew(delivery); };
       break;
+    case wire::DeliveryKind::kNarrow:
+      if (!delivery.egress) {
+        return job.done(
+            Error{ErrorCode::kInvalidArgument, "a narrowing needs a policy", "", "egress"});
+      }
+      job.work = [this, delivery](const std::stop_token&) { return narrow(delivery); };
+      break;
+    case wire::DeliveryKind::kLend:
+      job.work = [this, delivery](const std::stop_token&) { return lend(delivery); };
+      break;
   }
   lanes_.add(delivery.sandbox.str(), std::move(job));
 }
@@ -189,7 +199,7 @@ JobResult Orders::remove(const wire::Delivery& delivery) {
   return end(std::move(*row), kReasonRemoved, delivery.trace);
 }
 
-JobResult Orders::renew(const wire::Delivery& delivery) {
+Result<store::JournalRow> Orders::row_to_change(const wire::Delivery& delivery) const {
   auto row = ledger_.get(delivery.sandbox.str());
   if (!row) {
     return Error{ErrorCode::kNotFound, "the worker does not know this sandbox",
@@ -201,11 +211,53 @@ JobResult Orders::renew(const wire::Delivery& delivery) {
   if (row->state != kRunning) {
     return not_running(row->reason);
   }
+  return std::move(*row);
+}
+
+JobResult Orders::renew(const wire::Delivery& delivery) {
+  auto row = row_to_change(delivery);
+  if (!row) {
+    return row.error();
+  }
   row->expires = delivery.expires_at;
   if (auto written = ledger_.put(*row); !written) {
     return written.error();
   }
   SANDBOXKIT_FAULT_POINT("work.renew.journaled");
+  return SandboxState::kRunning;
+}
+
+/// The driver first: what it has done is durable there, and until the journal says so as well the
+/// order comes again.
+JobResult Orders::narrow(const wire::Delivery& delivery) {
+  auto row = row_to_change(delivery);
+  if (!row) {
+    return row.error();
+  }
+  auto narrowed = driver_.narrow(delivery.sandbox, *delivery.egress, delivery.policy_hash);
+  if (!narrowed) {
+    tell(Severity::kWarning, "narrow_failed", row->sandbox, narrowed.error().message,
+         delivery.trace);
+    return narrowed.error();
+  }
+  row->policy_hash = delivery.policy_hash;
+  if (auto written = ledger_.put(*row); !written) {
+    return written.error();
+  }
+  tell(Severity::kInfo, "egress_narrowed", row->sandbox, "", delivery.trace);
+  return SandboxState::kRunning;
+}
+
+/// Secrets are handed on and kept by nobody here: no journal, no event.
+JobResult Orders::lend(const wire::Delivery& delivery) {
+  const auto row = row_to_change(delivery);
+  if (!row) {
+    return row.error();
+  }
+  if (auto lent = driver_.lend(delivery.sandbox, delivery.secrets); !lent) {
+    tell(Severity::kWarning, "lend_failed", row->sandbox, lent.error().message, delivery.trace);
+    return lent.error();
+  }
   return SandboxState::kRunning;
 }
 
@@ -266,13 +318,16 @@ std::vector<SandboxReport> Orders::inventory() const {
     if (settled || stale || !sandbox || !tenant) {
       continue;
     }
-    reports.push_back(SandboxReport{.sandbox = *sandbox,
-                                    .tenant = *tenant,
-                                    .generation = row.generation,
-                                    .state = state_of(row),
-                                    .expires_at = row.expires,
-                                    .policy_hash = row.policy_hash,
-                                    .reason = row.reason});
+    const auto known = structures_.find(row.sandbox);
+    reports.push_back(
+        SandboxReport{.sandbox = *sandbox,
+                      .tenant = *tenant,
+                      .generation = row.generation,
+                      .state = state_of(row),
+                      .expires_at = row.expires,
+                      .policy_hash = row.policy_hash,
+                      .structure = known == structures_.end() ? std::string() : known->second,
+                      .reason = row.reason});
   }
   for (const auto& [id, orphan] : orphans_) {
     reports.push_back(orphan.report);
@@ -284,6 +339,13 @@ std::vector<SandboxReport> Orders::inventory() const {
     reports.erase(reports.begin() + wire::kMaxReportedSandboxes, reports.end());
   }
   return reports;
+}
+
+void Orders::note_structures(const std::vector<SandboxReport>& reports) {
+  structures_.clear();
+  for (const SandboxReport& report : reports) {
+    structures_[report.sandbox.str()] = report.structure;
+  }
 }
 
 void Orders::inventory_read() {

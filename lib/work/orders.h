@@ -84,6 +84,11 @@ class Orders {
   std::optional<JobResult> settle_before_create(const wire::Delivery& delivery);
   JobResult remove(const wire::Delivery& delivery);
   JobResult renew(const wire::Delivery& delivery);
+  JobResult narrow(const wire::Delivery& delivery);
+  JobResult lend(const wire::Delivery& delivery);
+  /// The row that an order about a running sandbox is for.
+  Result<store::JournalRow> row_to_change(const wire::Delivery& delivery) const;
+  void note_structures(const std::vector<SandboxReport>& reports);
   /// Removes what there is of the row's sandbox and notes how it ended.
   JobResult end(store::JournalRow row, const std::string& reason, const wire::Trace& trace = {});
   JobResult end_if_same(const store::JournalRow& row, const std::string& reason);
@@ -114,7 +119,8 @@ class Orders {
   EventSink& events_;
   std::function<void(const std::string&)> on_ended_;
   std::map<std::string, Orphan> orphans_;
-  std::map<std::string, WallTime> retry_at_;  // Removes that failed.
+  std::map<std::string, WallTime> retry_at_;       // Removes that failed.
+  std::map<std::string, std::string> structures_;  // As the driver's last list told.
   bool reconciling_ = false;
   Histogram create_times_{kMicrosecondBounds};
 };

@@ -29,6 +29,7 @@ Status Orders::adopt() {
   if (!reports) {
     return reports.error();
   }
+  note_structures(*reports);
   std::map<std::string, const SandboxReport*> by_id;
   for (const SandboxReport& report : *reports) {
     by_id[report.sandbox.str()] = &report;
@@ -172,6 +173,7 @@ void Orders::reconcile() {
 }
 
 void Orders::compare(const std::vector<SandboxReport>& reports, WallTime listed_from) {
+  note_structures(reports);
   std::map<std::string, const SandboxReport*> by_id;
   for (const SandboxReport& report : reports) {
     by_id[report.sandbox.str()] = &report;

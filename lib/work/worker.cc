@@ -39,7 +39,8 @@ std::int64_t starting_threads(const WorkerConfig& config) {
 }
 
 wire::HeartbeatSandbox line_of(const SandboxReport& report) {
-  return {report.sandbox, report.generation, report.state, report.expires_at, report.reason};
+  return {report.sandbox,    report.generation, report.state,
+          report.expires_at, report.reason,     report.structure};
 }
 
 Status check(const WorkerConfig& config) {

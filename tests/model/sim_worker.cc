@@ -159,6 +159,13 @@ void SimWorker::deliver(const wire::Delivery& delivery, Done done) {
     case wire::DeliveryKind::kRenew:
       job.run = [this, delivery] { finish(delivery.sandbox.str(), renew(delivery)); };
       break;
+    case wire::DeliveryKind::kNarrow:
+    case wire::DeliveryKind::kLend:
+      job.run = [this, delivery] {
+        finish(delivery.sandbox.str(),
+               Error{ErrorCode::kConflict, "no operation of the model asks for this"});
+      };
+      break;
   }
   add(id, std::move(job));
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -117,6 +118,11 @@ class FakeDriver final : public Driver {
         order.sandbox.str(),
         SandboxReport{order.sandbox, order.tenant, order.generation, SandboxState::kRunning,
                       order.expires_at, order.policy_hash});
+    policies_.erase(order.sandbox.str());
+    if (const EgressPolicy* policy = order.spec.egress.policy()) {
+      policies_.insert_or_assign(order.sandbox.str(), *policy);
+    }
+    lent_[order.sandbox.str()] = order.spec.secrets;
     return {};
   }
 
@@ -158,6 +164,43 @@ class FakeDriver final : public Driver {
     return std::vector<DeniedEgress>{{"example.org", 443, "not_in_allow_list", 2, {}, {}}};
   }
 
+  Status narrow(const SandboxId& sandbox, const EgressPolicy& policy,
+                const std::string& policy_hash) override {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back("narrow " + sandbox.str() + " " + policy_hash);
+    const auto found = engine_.find(sandbox.str());
+    if (found == engine_.end()) {
+      return Error{ErrorCode::kNotFound, "no such sandbox", "sandbox_not_found"};
+    }
+    const auto policy_now = policies_.find(sandbox.str());
+    if (policy_now == policies_.end()) {
+      return Error{ErrorCode::kConflict, "it is not walled", "cannot_retrofit"};
+    }
+    if (!policy.narrows(policy_now->second)) {
+      return Error{ErrorCode::kConflict, "it allows more", "policy_widens"};
+    }
+    policy_now->second = policy;
+    found->second.policy_hash = policy_hash;
+    return {};
+  }
+
+  Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) override {
+    const std::lock_guard lock(mutex_);
+    calls_.push_back("lend " + sandbox.str());
+    if (!engine_.contains(sandbox.str())) {
+      return Error{ErrorCode::kNotFound, "no such sandbox", "sandbox_not_found"};
+    }
+    lent_[sandbox.str()].assign(secrets.begin(), secrets.end());
+    return {};
+  }
+  /// What the sandbox's proxy has; a restart of the machine would lose it.
+  std::vector<LentSecret> lent(const std::string& sandbox) const {
+    return locked([&] {
+      const auto found = lent_.find(sandbox);
+      return found == lent_.end() ? std::vector<LentSecret>() : found->second;
+    });
+  }
+
   void on_event(std::function<void(const DriverEvent&)> handler) override {
     const std::lock_guard lock(mutex_);
     on_event_ = std::move(handler);
@@ -172,6 +215,8 @@ class FakeDriver final : public Driver {
   std::optional<Error> create_error_;
   std::optional<Error> remove_error_;
   std::map<std::string, SandboxReport> engine_;
+  std::map<std::string, EgressPolicy> policies_;
+  std::map<std::string, std::vector<LentSecret>> lent_;
   std::vector<std::string> calls_;
   std::function<void(const DriverEvent&)> on_event_;
 };

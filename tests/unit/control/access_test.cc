@@ -22,6 +22,8 @@ const std::map<Action, std::string> kTable = {
     {Action::kDeleteSandbox, "u++swu+"},
     {Action::kRenewSandbox, "u++swu+"},
     {Action::kUseSandbox, "u++swu+"},
+    {Action::kSetEgress, "u++swuo"},
+    {Action::kRotateSecret, "u++swuo"},
     {Action::kMintSandboxToken, "u++swuo"},
     {Action::kListSandboxTokens, "u++swuo"},
     {Action::kRevokeSandboxToken, "u++swuo"},

@@ -91,6 +91,7 @@ std::string AccessWorld::filled(std::string pattern, const Objects& objects) {
   put(pattern, "{service}", "process.Process");
   put(pattern, "{method}", "List");
   put(pattern, "{port}", "80");
+  put(pattern, "{name}", "TOKEN");
   put(pattern, "{id}",
       pattern.starts_with("/v1/sandboxes")     ? objects.sandbox
       : pattern.starts_with("/v1/workers")     ? objects.worker
@@ -157,7 +158,9 @@ Answer AccessWorld::call(const Visit& visit, const std::string& path, const Visi
   if (upgrade && visit.pattern.find("/tcp/") != std::string::npos) {
     headers = {{"Connection", "Upgrade"}, {"Upgrade", "tcp"}};
   }
-  return house_.call(visit.method, path, visit.body, visitor.credential, std::move(headers));
+  // What would go on for ever is asked for one line.
+  const char* end = visit.pattern.ends_with("/stream") ? "?lines=1" : "";
+  return house_.call(visit.method, path + end, visit.body, visitor.credential, std::move(headers));
 }
 
 }  // namespace sandboxkit::control

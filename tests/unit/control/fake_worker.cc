@@ -187,6 +187,17 @@ void FakeWorker::cut_streams() {
   });
 }
 
+std::optional<FakeWorker::Sandbox> FakeWorker::sandbox(const std::string& id) const {
+  return locked([&] {
+    const auto found = sandboxes_.find(id);
+    return found == sandboxes_.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+void FakeWorker::change(const std::string& id, const std::function<void(Sandbox&)>& change) {
+  locked([&] { change(sandboxes_.at(id)); });
+}
+
 bool FakeWorker::holds(const std::string& id) const {
   return locked([&] { return sandboxes_.contains(id); });
 }
@@ -250,6 +261,8 @@ std::string FakeWorker::inventory() const {
     report.state = sandbox.state;
     report.expires_at = sandbox.expires;
     report.reason = sandbox.reason;
+    report.policy_hash = sandbox.policy_hash;
+    report.structure = sandbox.structure;
     reports.push_back(std::move(report));
   }
   return json::dump(wire::inventory_to_json(reports));
@@ -322,7 +335,8 @@ void FakeWorker::perform(const Exchange& exchange, const wire::Delivery& deliver
         if (!refusal) {
           sandboxes_.insert_or_assign(
               id, Sandbox{delivery.sandbox, delivery.tenant, delivery.generation,
-                          SandboxState::kRunning, delivery.expires_at});
+                          SandboxState::kRunning, delivery.expires_at, "", delivery.policy_hash,
+                          delivery.spec->secrets});
         }
         return;
       case wire::DeliveryKind::kRemove:
@@ -336,6 +350,12 @@ void FakeWorker::perform(const Exchange& exchange, const wire::Delivery& deliver
         } else {
           refusal = Refusal{409, io::error_body(409, "sandbox_not_running", "it ended")};
         }
+        return;
+      case wire::DeliveryKind::kNarrow:
+        sandboxes_.at(id).policy_hash = delivery.policy_hash;
+        return;
+      case wire::DeliveryKind::kLend:
+        sandboxes_.at(id).secrets = delivery.secrets;
         return;
     }
   });
@@ -360,7 +380,11 @@ void FakeWorker::take_guest(const Exchange& exchange) {
     return exchange->respond(200, json_headers(), json::dump(wire::to_json(SandboxStats{1.5, 7})));
   }
   if (request.path.ends_with("/denied")) {
-    return exchange->respond(200, json_headers(), json::dump(wire::denied_to_json({})));
+    const std::string id = request.path.substr(14, request.path.find('/', 14) - 14);
+    const auto of = sandbox(id);  // After `/v1/sandboxes/`.
+    return exchange->respond(
+        200, json_headers(),
+        json::dump(wire::denied_to_json(of ? of->denied : std::vector<DeniedEgress>())));
   }
   if (request.path.ends_with("/exec")) {
     return exchange->collect_body(1 << 20, [exchange](const std::string& body) {

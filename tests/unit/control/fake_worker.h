@@ -28,7 +28,7 @@ class FakeWorker {
     std::string name = "w1";
     std::int64_t max_sandboxes = 100;
     std::int64_t max_starting = 8;
-    std::vector<std::string> capabilities{"egress"};
+    std::vector<std::string> capabilities{"egress", "secrets"};
   };
   /// What it holds of a sandbox.
   struct Sandbox {
@@ -38,6 +38,10 @@ class FakeWorker {
     SandboxState state = SandboxState::kRunning;
     WallTime expires{};
     std::string reason{};
+    std::string policy_hash{};
+    std::vector<LentSecret> secrets{};
+    std::string structure{};
+    std::vector<DeniedEgress> denied{};
   };
 
   explicit FakeWorker(Options options);
@@ -67,6 +71,9 @@ class FakeWorker {
   void cut_streams();
 
   bool holds(const std::string& id) const;
+  /// What it has of a sandbox, whose proxy is told in `change`.
+  std::optional<Sandbox> sandbox(const std::string& id) const;
+  void change(const std::string& id, const std::function<void(Sandbox&)>& change);
   /// For `wait_until`.
   bool connected() const;
   /// Orders that came, as `kind sandbox`.

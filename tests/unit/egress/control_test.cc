@@ -42,7 +42,7 @@ bool has(const std::string& text, const char* part) { return text.find(part) != 
 
 }  // namespace
 
-TEST_CASE("the host reads health, denials and figures over its own socket, and lends secrets") {
+TEST_CASE("the host reads health, denials and figures over its own socket, lends and narrows") {
   const std::string folder = "/tmp/sbx-egress-test-" + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
   io::EventLoop loop;
@@ -81,6 +81,12 @@ TEST_CASE("the host reads health, denials and figures over its own socket, and l
     const std::string elsewhere = ask_over(*link, "PUT /secrets", write_secret_order(order));
     const std::string broken = ask_over(*link, "PUT /secrets", R"({"secrets":"s3cret"})");
     const std::string after = ask_over(*link, "GET /stats");
+    const std::string wider =
+        ask_over(*link, "POST /narrow", R"({"allowed_domains":["a.test"],"policy_hash":"x"})");
+    const std::string unnamed = ask_over(*link, "POST /narrow", R"({"allowed_domains":[]})");
+    const std::string narrow =
+        ask_over(*link, "POST /narrow", R"({"allowed_domains":[],"policy_hash":"hash-8"})");
+    const std::string narrowed = ask_over(*link, "GET /health");
     loop.stop();
     thread.join();
     CHECK(lent.starts_with("HTTP/1.1 204 "));
@@ -97,6 +103,11 @@ TEST_CASE("the host reads health, denials and figures over its own socket, and l
     CHECK(has(stats, "\"open_connections\":0"));
     CHECK(other.starts_with("HTTP/1.1 404 "));
     CHECK(change.starts_with("HTTP/1.1 405 "));
+    CHECK(wider.starts_with("HTTP/1.1 409 "));
+    CHECK(has(wider, "policy_widens"));
+    CHECK(unnamed.starts_with("HTTP/1.1 400 "));
+    CHECK(narrow.starts_with("HTTP/1.1 204 "));
+    CHECK(has(narrowed, "X-Sandboxkit-Policy-Hash: hash-8\r\n"));
   }
   link->close();
   proxy->reset();

@@ -187,6 +187,17 @@ std::string World::denied() {
   return on_loop([this] { return json::dump(proxy_->denied()); });
 }
 
+std::string World::narrow(const std::vector<std::string>& domains,
+                          const std::vector<std::string>& networks) {
+  return on_loop([&] {
+    const NarrowedPolicy narrowed{
+        EgressPolicy::create(with_port(domains, up()), with_port(networks, up())).value(),
+        "narrowed"};
+    const Status done = proxy_->narrow(narrowed);
+    return done ? std::string("ok") : reason_of(done.error());
+  });
+}
+
 std::string World::stats() {
   return on_loop([this] { return json::dump(proxy_->stats()); });
 }

@@ -66,6 +66,9 @@ class World {
   std::string stats();
   /// The error's reason, or nothing.
   std::string lend(SecretOrder order);
+  /// `ok`, or the reason why the policy in force cannot be narrowed so.
+  std::string narrow(const std::vector<std::string>& domains,
+                     const std::vector<std::string>& networks = {});
   /// Reads the decision log until `text` stands in it, for at most five seconds.
   std::string log_until(std::string_view text);
 

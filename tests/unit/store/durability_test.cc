@@ -364,7 +364,7 @@ TEST_CASE(
   CHECK(reason(execute(db, "UPDATE worker SET tenant = ''")) == "worker_tenant_fixed");
   REQUIRE(execute(db,
                   "INSERT INTO sandbox VALUES ('i', 'acme', '', '', 1, 'running', 'pending', "
-                  "'', '{}', 'h', '', '', 1, 1, '', 0, 0, NULL, NULL)"));
+                  "'', '{}', 'h', '', '', 1, 1, '', 0, 0, NULL, NULL, '', '', '', '')"));
   CHECK(reason(execute(db, "UPDATE sandbox SET worker = 'w'")) == "foreign_placement");
   REQUIRE(execute(db, "UPDATE sandbox SET tenant = 'other', worker = 'w'"));
   CHECK(reason(execute(db, "UPDATE sandbox SET tenant = 'acme'")) == "foreign_placement");

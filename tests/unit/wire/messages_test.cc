@@ -192,9 +192,12 @@ TEST_CASE("each member of a spec is checked and named") {
 
 TEST_CASE("every kind of delivery reads back what was written") {
   for (const auto kind :
-       {wire::DeliveryKind::kCreate, wire::DeliveryKind::kRemove, wire::DeliveryKind::kRenew}) {
+       {wire::DeliveryKind::kCreate, wire::DeliveryKind::kRemove, wire::DeliveryKind::kRenew,
+        wire::DeliveryKind::kNarrow, wire::DeliveryKind::kLend}) {
     wire::Delivery delivery = create_delivery();
     delivery.kind = kind;
+    delivery.egress = *full_spec().egress.policy();
+    delivery.secrets = some_secrets();
     const auto back = wire::delivery_from_json(read(json::dump(wire::to_json(delivery))));
     REQUIRE(back);
     CHECK(back->seq == 7);
@@ -224,6 +227,35 @@ TEST_CASE("a delivery takes no member of another kind and no unknown one") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == "unknown_field");
   CHECK_FALSE(wire::delivery_from_json(with(wire::to_json(remove), "x", 1)).has_value());
+}
+
+TEST_CASE("a narrowing without a policy or its hash is refused: no message takes a wall away") {
+  wire::Delivery narrow = create_delivery();
+  narrow.kind = wire::DeliveryKind::kNarrow;
+  narrow.egress = EgressPolicy::deny_all();
+  const json::Value whole = wire::to_json(narrow);
+  REQUIRE(wire::delivery_from_json(whole));
+  CHECK(wire::delivery_from_json(whole)->egress->allowed_domains().empty());
+  CHECK_FALSE(wire::delivery_from_json(with(whole, "egress", nullptr)).has_value());
+  CHECK_FALSE(wire::delivery_from_json(without(whole, "egress")).has_value());
+  CHECK_FALSE(wire::delivery_from_json(with(whole, "policy_hash", "")).has_value());
+  CHECK_FALSE(wire::delivery_from_json(with(whole, "egress", json::Object{})).has_value());
+}
+
+TEST_CASE("an order that lends secrets must list them") {
+  wire::Delivery lend = create_delivery();
+  lend.kind = wire::DeliveryKind::kLend;
+  const json::Value whole = wire::to_json(lend);
+  CHECK(wire::delivery_from_json(whole)->secrets.empty());
+  CHECK_FALSE(wire::delivery_from_json(without(whole, "secrets")).has_value());
+  CHECK_FALSE(wire::delivery_from_json(with(whole, "secrets", json::Array{7})).has_value());
+}
+
+TEST_CASE("how a wall is made is told with the sandbox, and an unwalled one says nothing") {
+  SandboxReport report{.sandbox = sandbox_id(), .tenant = tenant_id(), .generation = 1};
+  CHECK(wire::to_json(report).find("structure") == nullptr);
+  report.structure = "isolated-ns";
+  CHECK(wire::sandbox_report_from_json(wire::to_json(report))->structure == "isolated-ns");
 }
 
 TEST_CASE("a create whose wall and policy hash do not agree is refused") {

@@ -124,6 +124,68 @@ TEST_CASE("an order for an older generation is a conflict, a newer one replaces 
   CHECK(w.driver.calls() == std::vector<std::string>{"create i1/2", "remove i1", "create i1/3"});
 }
 
+wire::Delivery narrowing(const World& w, const std::string& sandbox, const std::string& hash,
+                         const std::vector<std::string>& domains = {}) {
+  wire::Delivery delivery = order(wire::DeliveryKind::kNarrow, sandbox, 1, w.clock);
+  delivery.egress = *EgressPolicy::create(domains, {});
+  delivery.policy_hash = hash;
+  return delivery;
+}
+
+TEST_CASE("a narrowing reaches the driver, and what is in force is reported from then on") {
+  World w;
+  CHECK(w.create("i1") == "running");
+  CHECK(w.reported("i1")->policy_hash == "0123abcd");
+  CHECK(w.bench->outcome(narrowing(w, "i1", "narrow-1")) == "running");
+  CHECK(w.bench->outcome(narrowing(w, "i1", "narrow-1")) == "running");
+  CHECK(w.driver.count("narrow i1 narrow-1") == 2);
+  CHECK(w.reported("i1")->policy_hash == "narrow-1");
+  w.restart();
+  CHECK(w.reported("i1")->policy_hash == "narrow-1");
+}
+
+TEST_CASE("a narrowing that the driver refuses leaves the journal as it was") {
+  World w;
+  CHECK(w.create("i1") == "running");
+  CHECK(w.bench->outcome(narrowing(w, "i1", "wider", {"a.test"})) == "policy_widens");
+  CHECK(w.reported("i1")->policy_hash == "0123abcd");
+}
+
+TEST_CASE("what does not run, or runs in another generation, is neither narrowed nor lent to") {
+  World w;
+  CHECK(w.bench->outcome(narrowing(w, "i1", "x")) == "sandbox_not_found");
+  CHECK(w.bench->outcome(order(wire::DeliveryKind::kLend, "i1", 1, w.clock)) ==
+        "sandbox_not_found");
+  CHECK(w.create("i1", 2) == "running");
+  CHECK(w.bench->outcome(narrowing(w, "i1", "x")) == "generation_conflict");
+  CHECK(w.bench->outcome(order(wire::DeliveryKind::kLend, "i1", 1, w.clock)) ==
+        "generation_conflict");
+  CHECK(w.remove("i1", 2) == "stopped");
+  CHECK(w.bench->outcome(order(wire::DeliveryKind::kLend, "i1", 2, w.clock)) ==
+        "sandbox_not_running");
+}
+
+TEST_CASE("secrets pass through to the driver and are kept nowhere on the way") {
+  World w;
+  CHECK(w.create("i1") == "running");
+  wire::Delivery lend = order(wire::DeliveryKind::kLend, "i1", 1, w.clock);
+  lend.secrets = {
+      {.name = "A", .domain = "a.test", .key = "Authorization", .value = "s3cret-value"}};
+  CHECK(w.bench->outcome(lend) == "running");
+  REQUIRE(w.driver.lent("i1").size() == 1);
+  CHECK(w.driver.lent("i1").front().value == "s3cret-value");
+  for (const auto& [id, row] : w.journal.rows) {
+    CHECK((row.reason + row.policy_hash + row.state).find("s3cret") == std::string::npos);
+  }
+  for (const Event& event : w.bench->events.told()) {
+    std::string text = event.name + event.message;
+    for (const auto& [name, value] : event.fields) {
+      text += value;
+    }
+    CHECK(text.find("s3cret") == std::string::npos);
+  }
+}
+
 TEST_CASE("a create that failed leaves the journal as it was, and can be sent again") {
   World w;
   w.driver.fail_creates(Error{ErrorCode::kNotFound, "no such image", "image_not_found"});
