@@ -208,6 +208,10 @@ Result<Built> Fleet::build_walled(const SandboxOrder& order, const Trust& trust,
   if (!shared) {
     return shared.error();
   }
+  const auto never = machine_blocks();
+  if (!never) {
+    return never.error();
+  }
   std::vector<Subnet> refused;
   Result<Built> built = Error{ErrorCode::kInternal, "no wall was tried"};
   for (int tries = 0; tries < kSubnetTries; ++tries) {
@@ -217,8 +221,8 @@ Result<Built> Fleet::build_walled(const SandboxOrder& order, const Trust& trust,
       break;
     }
     refused.push_back(*subnet);
-    const Plan plan =
-        with_trust(plan_walled(PlanInput{config_, order}, WallInput{*subnet, *image}), trust);
+    const Plan plan = with_trust(
+        plan_walled(PlanInput{config_, order}, WallInput{*subnet, *image, *never}), trust);
     Built start;
     start.ids.shared_network = *shared;
     built = run_plan(engine_, hub_, plan, std::move(start), limits);

@@ -108,6 +108,7 @@ class Fleet {
   Status check_holder(const SeenContainer& sandbox);
   Result<Structure> structure_of(const SandboxOrder& order) const;
   Result<std::vector<Subnet>> engine_subnets();
+  Result<std::vector<Subnet>> machine_blocks();
   Result<Built> build_unwalled(const SandboxOrder& order, const BuildLimits& limits);
   Result<std::string> shared_network(Role role);
   Result<std::string> make_shared_network(Role role);

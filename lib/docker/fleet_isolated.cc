@@ -1,5 +1,6 @@
 // Fleet: sandboxes without an interface.
 #include "docker/fleet.h"
+#include "docker/host_addresses.h"
 
 #include <chrono>
 #include <utility>
@@ -21,6 +22,17 @@ Result<std::vector<Subnet>> Fleet::engine_subnets() {
     }
   }
   return found;
+}
+
+/// What a sidecar must not dial: the engine's subnets, and every address of this machine.
+Result<std::vector<Subnet>> Fleet::machine_blocks() {
+  auto blocks = engine_subnets();
+  const auto hosts = host_addresses();
+  if (!blocks || !hosts) {
+    return blocks ? hosts.error() : blocks.error();
+  }
+  blocks->insert(blocks->end(), hosts->begin(), hosts->end());
+  return blocks;
 }
 
 Result<Built> Fleet::build_isolated(const SandboxOrder& order, const Trust& trust,

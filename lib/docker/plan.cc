@@ -259,6 +259,14 @@ EngineCall post(std::string target, const json::Value& body) {
   return EngineCall{.method = "POST", .target = std::move(target), .body = json::dump(body)};
 }
 
+void add_refused(json::Object& file, const std::vector<Subnet>& blocks) {
+  json::Array list;
+  for (const Subnet& block : blocks) {
+    list.emplace_back(block.to_string());
+  }
+  file.emplace_back("refused_networks", std::move(list));
+}
+
 template <typename... Ts>
 struct Overloaded : Ts... {
   using Ts::operator()...;
@@ -283,7 +291,7 @@ Plan plan_walled(const PlanInput& input, const WallInput& wall) {
   return {
       MakeFolder{sandbox_folder(state_dir, sandbox)},
       MakeFolder{egress},
-      WriteFile{egress + kPolicyFile, policy_json(input, wall.subnet)},
+      WriteFile{egress + kPolicyFile, policy_json(input, wall)},
       MakeFolder{guest},
       OpenLink{Part::kSidecar, egress + kEgressSocket},
       OpenLink{Part::kSandbox, guest + kGuestSocket},
@@ -403,22 +411,19 @@ json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subne
   };
 }
 
-std::string policy_json(const PlanInput& input, const Subnet& subnet) {
-  const std::string address = subnet.host(kSidecarHost);
+std::string policy_json(const PlanInput& input, const WallInput& wall) {
+  const std::string address = wall.subnet.host(kSidecarHost);
   json::Object file{{"listen", address + ":" + std::to_string(kProxyPort)},
                     {"dns_listen", address + ":" + std::to_string(kDnsPort)}};
   add_policy(file, input);
+  add_refused(file, wall.refused);
   return json::dump(file);
 }
 
 std::string isolated_policy_json(const PlanInput& input, const IsolatedInput& isolated) {
   json::Object file{{"listen", std::string(kLoopback) + ":" + std::to_string(kProxyPort)}};
   add_policy(file, input);
-  json::Array refused;
-  for (const Subnet& subnet : isolated.refused) {
-    refused.emplace_back(subnet.to_string());
-  }
-  file.emplace_back("refused_networks", std::move(refused));
+  add_refused(file, isolated.refused);
   return json::dump(file);
 }
 

@@ -120,6 +120,9 @@ struct PlanInput {
 struct WallInput {
   Subnet subnet;
   std::string egress_image;
+  /// The worker's addresses and the subnets of its engine's networks. A sidecar reaches the machine
+  /// by them, though no class of addresses tells a public one from others; no policy lifts them.
+  std::vector<Subnet> refused{};
 };
 
 /// The steps that make a walled sandbox. The promises that tests read from them: the sandbox is
@@ -165,7 +168,7 @@ json::Value shared_network_body(const Owner& owner, Role role, const Subnet& sub
 /// The body that creates a sandbox's wall.
 json::Value wall_body(const Owner& owner, const SandboxOrder& order, const Subnet& subnet);
 /// The sidecar's configuration file.
-std::string policy_json(const PlanInput& input, const Subnet& subnet);
+std::string policy_json(const PlanInput& input, const WallInput& wall);
 /// The configuration file of a proxy process on this host.
 std::string isolated_policy_json(const PlanInput& input, const IsolatedInput& isolated);
 

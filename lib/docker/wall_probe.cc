@@ -3,17 +3,11 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "docker/helper_call.h"
+#include "docker/host_addresses.h"
 
 #include <algorithm>
-#include <cstring>
 #include <future>
-#include <memory>
 #include <utility>
-
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 
 namespace sandboxkit::docker {
 namespace {
@@ -26,26 +20,6 @@ constexpr const char* kMetadataServer = "169.254.169.254:80";
 /// Each try that gets no answer takes its 1.5 s.
 constexpr std::size_t kMaxAttackedHosts = 3;
 constexpr std::chrono::milliseconds kAttackTimeout{30'000};
-
-/// The IPv4 addresses of this machine but loopback. Errors: kUnavailable.
-Result<std::vector<Subnet>> host_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) {
-    return Error{ErrorCode::kUnavailable, "the addresses of this machine are not known"};
-  }
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(list, &freeifaddrs);
-  std::vector<Subnet> found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET ||
-        (entry->ifa_flags & IFF_LOOPBACK) != 0) {
-      continue;
-    }
-    sockaddr_in address{};
-    std::memcpy(&address, entry->ifa_addr, sizeof address);
-    found.push_back(Subnet{ntohl(address.sin_addr.s_addr), 32});
-  }
-  return found;
-}
 
 /// What the engine says about the throw-away wall. Returns its subnet.
 Result<Subnet> check_network(EngineClient& engine, const std::string& wall,

@@ -5,6 +5,7 @@
 #include "json/reader.h"
 #include "wire/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <type_traits>

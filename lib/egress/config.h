@@ -33,8 +33,8 @@ struct Config {
   /// `host:port` where secrets are lent: names only, the secrets come over the host's connection.
   std::vector<std::string> lent{};
   std::string policy_hash;
-  /// Networks of the worker's own containers. A proxy on the worker's host stands beside all of
-  /// them, so no policy may lift these.
+  /// Addresses of the worker's machine and networks of its containers: not what a policy is about,
+  /// so no policy may lift these.
   std::vector<policy::AddressBlock> refused_networks{};
   Limits limits{};
 };

@@ -9,7 +9,6 @@
 #include "egress/sidecar.h"
 #include "io/guest_link.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>

@@ -14,8 +14,8 @@ from internet import ALLOWED, Internet  # noqa: E402
 from wall_engine import Plain, WallEngine  # noqa: E402
 from wall_house import WallHouse  # noqa: E402
 
-STRUCTURES = ["internal-net"]
-POLICY = ["ok.test", "*.w.test"]
+STRUCTURES = ["internal-net", "isolated-ns"]
+POLICY = ["ok.test", "*.w.test", "*.m.test:8899"]
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def house(request, own, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def walled(house):
-    """A sandbox that may reach ok.test and *.w.test, in profile `sudo`: its code is root in it."""
+    """A sandbox that may reach ok.test, *.w.test and, at port 8899, *.m.test, in profile `sudo`: its code is root in it."""
     made = house.sandbox(POLICY, profile="sudo")
     yield made
     made.delete()

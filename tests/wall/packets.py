@@ -109,7 +109,8 @@ def outside_of(packets, connections=(), names=(), resolver=None):
             continue
         if packet.protocol in ("udp", "tcp") and (resolver, 53) in (
                 (packet.to, packet.port), (packet.source, packet.source_port)) and (
-                packet.name in names or packet.protocol == "tcp" and not packet.payload):
+                packet.name in names or packet.protocol == "tcp" and (
+                    packet.source == resolver or not packet.payload)):
             continue
         left.append(packet)
     return left

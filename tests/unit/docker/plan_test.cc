@@ -19,8 +19,9 @@ const Ids kIds{"shared-id", "wall-id", "sandbox-id", "sidecar-id"};
 
 Plan walled_plan(const SandboxOrder& order) {
   static const DockerDriverConfig config = docker::test::config();
-  return plan_walled(PlanInput{config, order},
-                     WallInput{*Subnet::parse("10.231.0.8/29"), "sandboxkit/egress:abc"});
+  return plan_walled(PlanInput{config, order}, WallInput{*Subnet::parse("10.231.0.8/29"),
+                                                         "sandboxkit/egress:abc",
+                                                         {*Subnet::parse("203.0.113.7/32")}});
 }
 
 Plan walled_plan() { return walled_plan(docker::test::order(docker::test::walled({"ok.test"}))); }
@@ -238,7 +239,8 @@ TEST_CASE("the proxy's policy is written before its container exists") {
   CHECK(parsed(file.text) == parsed(R"({
     "listen": "10.231.0.11:3128", "dns_listen": "10.231.0.11:53", "allowed_domains": ["ok.test"],
     "allowed_networks": [], "dns_servers": ["192.0.2.53"],
-    "hosts": {"packages.test": "172.30.0.2"}, "policy_hash": "hash-1"})"));
+    "hosts": {"packages.test": "172.30.0.2"}, "policy_hash": "hash-1",
+    "refused_networks": ["203.0.113.7/32"]})"));
 }
 
 TEST_CASE("strict TLS reaches the proxy's policy") {
