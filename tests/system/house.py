@@ -132,6 +132,8 @@ class Upstream:
 
 
 class House:
+    structure = "internal-net"
+
     def __init__(self, folder, upstream_address, worker_options=(), controller_options=(),
                  engine_socket=ENGINE):
         self.engine_socket = engine_socket
@@ -185,7 +187,7 @@ class House:
              str(self.folder / "worker"), *token, "--name", "w1", "--engine-socket", self.engine_socket,
              "--guest-binary", binary("sandboxkit-guest"), "--egress-binary", binary("sandboxkit-egress"),
              "--egress-host", f"packages.test={self.upstream_address}",
-             "--egress-structure", "internal-net",
+             "--egress-structure", self.structure,
              "--heartbeat-interval-ms", "1000", *self.worker_options], self.folder / "worker.log", env)
 
     def wait_ready(self):

@@ -15,8 +15,7 @@ class WallHouse(House):
         self.own = own
         self.structure = structure
         super().__init__(folder, ALLOWED, engine_socket=own.socket, worker_options=[
-            "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *structure_options(structure),
-            *worker_options])
+            "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *worker_options])
 
     def sandbox(self, domains=(), networks=(), walled=True, **more):
         policy = {"allowed_domains": list(domains)}
@@ -32,10 +31,6 @@ class WallHouse(House):
             if (each["Labels"].get("dev.sandboxkit.sandbox"), each["Labels"]["dev.sandboxkit.role"]) == (sandbox, role):
                 return self.own.call("GET", f"/containers/{each['Id']}/json")
         return None
-
-
-def structure_options(structure):
-    return ["--egress-structure", structure]
 
 
 class Sandbox:
