@@ -286,7 +286,9 @@ class House:
 
     def leftovers(self):
         """Names of engine objects and files that belong to single sandboxes."""
-        found = [c["Names"][0] for c in self.objects("containers")]
+        # Not the namespaces that wait for a sandbox.
+        found = [c["Names"][0] for c in self.objects("containers")
+                 if c["Labels"].get("dev.sandboxkit.sandbox")]
         found += [n["Name"] for n in self.objects("networks")
                   if n["Labels"].get("dev.sandboxkit.sandbox")]
         found += [v["Name"] for v in self.objects("volumes")]
