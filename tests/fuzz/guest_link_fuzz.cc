@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -65,9 +66,17 @@ int lowest_free_descriptor() {
   return fd.get();
 }
 
-void run_shortly(io::EventLoop& loop) {
-  loop.run_after(io::EventLoop::Duration{1}, [&loop] { loop.stop(); });
-  loop.run();
+/// Until the other end has read all that was sent through `socket`, or is gone; then once more.
+void run_until_read(io::EventLoop& loop, int socket) {
+  constexpr int kMaxRounds = 1000;
+  int unread = 1;
+  for (int round = 0; round < kMaxRounds && unread > 0; ++round) {
+    if (::ioctl(socket, SIOCOUTQ, &unread) != 0) {
+      unread = 0;
+    }
+    loop.run_after(io::EventLoop::Duration{1}, [&loop] { loop.stop(); });
+    loop.run();
+  }
 }
 
 /// What the host may believe of a helper that said this, expecting a listener or not.
@@ -112,7 +121,7 @@ void check_host(const std::vector<Message>& messages, bool expects) {
   for (const Message& message : messages) {
     send(helper.get(), message, STDERR_FILENO);
   }
-  run_shortly(loop);
+  run_until_read(loop, helper.get());
   const Host expected = believe(messages, expects);
   PROMISE(taken == expected.taken, "a listener is taken once, in time, and alone");
   PROMISE((*link)->ready() == expected.ready, "a helper is ready when it said so and nothing else");
@@ -132,7 +141,7 @@ void check_helper(const std::vector<Message>& messages) {
   for (const Message& message : messages) {
     send(host.get(), message, STDERR_FILENO);
   }
-  run_shortly(loop);
+  run_until_read(loop, host.get());
   std::size_t expected = 0;
   while (expected < messages.size() && messages[expected].byte == 'C' &&
          messages[expected].descriptors == 1) {
