@@ -294,6 +294,8 @@ std::string refusal_response(const Refusal& refusal, bool keep_alive, bool with_
   const char* word = refusal.status == kForbidden ? "denied"
                      : refusal.status < 500       ? "refused"
                                                   : "failed";
+  // For a CONNECT many tools show this line and nothing else of the answer.
+  head.reason = "sandboxkit egress " + std::string(word) + " (" + refusal.reason + ")";
   head.headers.add(std::string(kReasonHeader), std::string(word) + "; reason=" + refusal.reason);
   head.headers.add("Content-Type", "text/plain; charset=utf-8");
   head.headers.add("Content-Length", std::to_string(body.size()));

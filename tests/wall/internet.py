@@ -48,13 +48,14 @@ def name_server(address):
 class Web:
     """A web server for every address of a namespace; `visits` are (address, port, Host, path).
 
-    `routes[path]` may answer for itself: a function of the request handler. Everything else is told
-    which address was reached.
+    `routes[path]` and `hosts[name]` may answer for themselves: functions of the request handler.
+    Everything else is told which address was reached.
     """
 
     def __init__(self, listener, context=None):
         self.visits = []
         self.routes = {}
+        self.hosts = {}
         self._server = http.server.ThreadingHTTPServer(listener.getsockname()[:2], self._handler(),
                                                        bind_and_activate=False)
         self._server.socket.close()
@@ -73,8 +74,9 @@ class Web:
             def respond(self):
                 address, port = self.connection.getsockname()[:2]
                 web.visits.append((address, port, self.headers.get("Host"), self.path))
-                if self.path in web.routes:
-                    return web.routes[self.path](self)
+                route = web.routes.get(self.path) or web.hosts.get((self.headers.get("Host") or "").split(":")[0])
+                if route:
+                    return route(self)
                 self.send_text(200, f"reached {address}\n")
 
             do_GET = do_POST = do_PUT = do_HEAD = respond
@@ -147,7 +149,7 @@ class Internet:
         self.outside.call(sysctl, "net/ipv4/icmp_echo_ignore_broadcasts", 0)
 
     def _tls(self):
-        names = "DNS:*.test,DNS:*.ok.test,DNS:ok.test,DNS:evil.test,DNS:packages.test"
+        names = "DNS:*.test,DNS:*.ok.test,DNS:ok.test,DNS:evil.test,DNS:packages.test,DNS:*.tools.test"
         self.certificate = self.folder / "outside.pem"
         run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
             "-days", "2", "-subj", "/CN=outside", "-addext", f"subjectAltName={names}",

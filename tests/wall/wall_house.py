@@ -17,11 +17,11 @@ class WallHouse(House):
         super().__init__(folder, ALLOWED, engine_socket=own.socket, worker_options=[
             "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *worker_options])
 
-    def sandbox(self, domains=(), networks=(), walled=True, **more):
+    def sandbox(self, domains=(), networks=(), walled=True, image=IMAGE, **more):
         policy = {"allowed_domains": list(domains)}
         if networks:
             policy["allowed_networks"] = list(networks)
-        status, made = self.create(egress=policy if walled else None, image=IMAGE, **more)
+        status, made = self.create(egress=policy if walled else None, image=image, **more)
         assert status == 201, made
         return Sandbox(self, made)
 
