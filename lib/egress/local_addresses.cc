@@ -51,14 +51,6 @@ void LocalAddresses::refresh() {
   }
 }
 
-Result<std::vector<IpAddress>> LocalAddresses::all() {
-  refresh();
-  if (!known_) {
-    return Error{ErrorCode::kUnavailable, "the addresses of this machine are not known"};
-  }
-  return addresses_;
-}
-
 bool LocalAddresses::contains(const IpAddress& address) {
   const std::string_view special = policy::special_class(address);
   const IpAddress unspecified{.is_v6 = true};

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "sandboxkit/egress.h"
-#include "sandboxkit/result.h"
 
 #include "policy/egress_address.h"
 
@@ -22,8 +21,6 @@ class LocalAddresses {
 
   /// Asks the kernel again when the last answer is older than a second.
   bool contains(const IpAddress& address);
-  /// Those of the interfaces, as they are now. Errors: kUnavailable when the kernel does not say.
-  Result<std::vector<IpAddress>> all();
 
  private:
   void refresh();

@@ -5,7 +5,6 @@
 #include "egress/local_addresses.h"
 #include "io/fd.h"
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <string>
@@ -219,9 +218,6 @@ TEST_CASE("loopback, the unspecified address and the machine's own are local") {
     CHECK(local.contains(IpAddress::parse(text).value()));
   }
   CHECK_FALSE(local.contains(IpAddress::parse("192.0.2.77").value()));
-  const auto all = local.all();
-  REQUIRE(all.has_value());
-  CHECK(std::ranges::find(*all, IpAddress::parse("127.0.0.1").value()) != all->end());
 }
 
 TEST_CASE("a network that the host names counts as the proxy's own") {
