@@ -92,8 +92,8 @@ std::string write_secret_order(const SecretOrder& order) {
   });
 }
 
-std::string lent_to(const LentSecret& secret) {
-  return secret.domain + (secret.domain.find(':') == std::string::npos ? ":443" : "");
+std::string lent_to(const LentSecret& lent) {
+  return lent.domain + (lent.domain.find(':') == std::string::npos ? ":443" : "");
 }
 
 SecretBook::SecretBook(std::vector<std::string> destinations)
@@ -159,9 +159,9 @@ std::variant<const SecretBook::Lent*, Refusal> SecretBook::find(const EgressTarg
   if (found == lent_.end()) {
     return unavailable(target);
   }
-  for (const PlacedSecret& secret : found->second.secrets) {
-    if (secret.expires_at != WallTime{} && secret.expires_at <= now) {
-      return expired(target, secret);
+  for (const PlacedSecret& placed : found->second.secrets) {
+    if (placed.expires_at != WallTime{} && placed.expires_at <= now) {
+      return expired(target, placed);
     }
   }
   return &found->second;

@@ -43,7 +43,7 @@ Result<SecretOrder> parse_secret_order(std::string_view json);
 std::string write_secret_order(const SecretOrder& order);
 
 /// `host:port` of a secret's domain, as a target spells it.
-std::string lent_to(const LentSecret& secret);
+std::string lent_to(const LentSecret& lent);
 
 /// The secrets of one proxy, in memory alone. Which destinations have some stands in the sealed
 /// policy file; their values come over the host's connection, and until then the destinations are

@@ -57,8 +57,8 @@ wire::RequestHead without_placeholders(const wire::RequestHead& head,
   wire::RequestHead out = head;
   out.headers = {};
   for (const auto& [name, value] : head.headers.fields()) {
-    const bool holds = std::ranges::any_of(secrets, [&value = value](const PlacedSecret& secret) {
-      return value.find(secret.placeholder) != std::string::npos;
+    const bool holds = std::ranges::any_of(secrets, [&value = value](const PlacedSecret& placed) {
+      return value.find(placed.placeholder) != std::string::npos;
     });
     if (!holds) {
       out.headers.add(name, value);
@@ -69,11 +69,11 @@ wire::RequestHead without_placeholders(const wire::RequestHead& head,
 
 ForwardRequest add_secrets(const wire::RequestHead& head, Rewrite rewrite,
                            std::span<const PlacedSecret> secrets) {
-  for (const PlacedSecret& secret : secrets) {
-    if (secret.place == SecretPlace::kQuery) {
-      rewrite.origin = with_parameter(rewrite.origin, secret);
+  for (const PlacedSecret& placed : secrets) {
+    if (placed.place == SecretPlace::kQuery) {
+      rewrite.origin = with_parameter(rewrite.origin, placed);
     } else {
-      rewrite.own_fields.emplace_back(secret.key, secret.value.view());
+      rewrite.own_fields.emplace_back(placed.key, placed.value.view());
     }
   }
   return rewrite_request(without_placeholders(head, secrets), std::move(rewrite));
@@ -108,23 +108,23 @@ std::optional<Refusal> refuse_host(const wire::RequestHead& head, const EgressTa
 
 }  // namespace
 
-void SecretMask::add(const LentSecret& secret) {
+void SecretMask::add(const LentSecret& lent) {
   const auto take = [&](std::string_view spelling) {
     const bool known = std::ranges::any_of(
         spellings_, [&](const auto& other) { return other.first.view() == spelling; });
     if (spelling.size() >= kMinBytes && !known) {
-      spellings_.emplace_back(SecretText(std::string(spelling)), secret.placeholder());
+      spellings_.emplace_back(SecretText(std::string(spelling)), lent.placeholder());
     }
   };
-  const std::string_view value = secret.value;
+  const std::string_view value = lent.value;
   take(value);
   // `Bearer TOKEN` and `user:password`: the second half alone is the secret as well.
-  const std::size_t half = value.find_last_of(secret.place == SecretPlace::kBasic ? ":" : " ");
+  const std::size_t half = value.find_last_of(lent.place == SecretPlace::kBasic ? ":" : " ");
   if (half != std::string_view::npos) {
     take(value.substr(half + 1));
   }
   take(SecretText(percent_encode(value)).view());
-  if (secret.place == SecretPlace::kBasic) {
+  if (lent.place == SecretPlace::kBasic) {
     take(SecretText(base64_encode(value)).view());
   }
   // A spelling may be a part of another: the longest is looked for first.

@@ -25,7 +25,7 @@ class SecretMask {
   static constexpr std::size_t kMinBytes = 8;
 
   /// All spellings in which the secret goes out.
-  void add(const LentSecret& secret);
+  void add(const LentSecret& lent);
   std::string hide_in(std::string text) const;
   wire::ResponseHead hide_in(wire::ResponseHead head) const;
 
