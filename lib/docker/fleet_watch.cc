@@ -152,9 +152,13 @@ void Fleet::clear_probes(const Seen& seen) {
 
 SandboxReport Fleet::report_of(const SandboxId& sandbox, const SeenSandbox& seen) {
   const ObjectLabels& labels = seen.labels();
-  SandboxReport report{
-      sandbox,           labels.tenant,      labels.generation,        SandboxState::kError,
-      labels.expires_at, labels.policy_hash, name_of(labels.structure)};
+  SandboxReport report{.sandbox = sandbox,
+                       .tenant = labels.tenant,
+                       .generation = labels.generation,
+                       .state = SandboxState::kError,
+                       .expires_at = labels.expires_at,
+                       .policy_hash = labels.policy_hash,
+                       .structure = name_of(labels.structure)};
   const auto narrowed = read_narrowing(egress_folder(config_.state_dir, sandbox));
   if (narrowed && *narrowed) {
     report.policy_hash = (*narrowed)->policy_hash;

@@ -40,13 +40,13 @@ SandboxState state_of(const store::JournalRow& row) {
 }
 
 SandboxReport report_of(const std::string& sandbox, const EngineObject& object) {
-  return {*SandboxId::parse(sandbox),
-          *TenantId::parse(object.tenant),
-          object.generation,
-          object.running ? SandboxState::kRunning : SandboxState::kStopped,
-          object.expires,
-          object.policy_hash,
-          object.reason};
+  return {.sandbox = *SandboxId::parse(sandbox),
+          .tenant = *TenantId::parse(object.tenant),
+          .generation = object.generation,
+          .state = object.running ? SandboxState::kRunning : SandboxState::kStopped,
+          .expires_at = object.expires,
+          .policy_hash = object.policy_hash,
+          .reason = object.reason};
 }
 
 }  // namespace
@@ -284,8 +284,13 @@ std::vector<SandboxReport> SimWorker::inventory() const {
   for (const auto& [sandbox, row] : journal_) {
     const bool settled = row.state == kEnded && row.reason == kReasonRemoved;
     if (!settled && (row.state != kEnded || row.updated >= oldest)) {
-      reports.push_back({*SandboxId::parse(sandbox), *TenantId::parse(row.tenant), row.generation,
-                         state_of(row), row.expires, row.policy_hash, row.reason});
+      reports.push_back({.sandbox = *SandboxId::parse(sandbox),
+                         .tenant = *TenantId::parse(row.tenant),
+                         .generation = row.generation,
+                         .state = state_of(row),
+                         .expires_at = row.expires,
+                         .policy_hash = row.policy_hash,
+                         .reason = row.reason});
     }
   }
   for (const auto& [sandbox, orphan] : orphans_) {
