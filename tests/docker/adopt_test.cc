@@ -215,7 +215,8 @@ TEST_CASE("the probe builds a wall before it claims one, and leaves nothing") {
   const auto found = house.driver().probe();
   REQUIRE_MESSAGE(found.has_value(), problem(found));
   CHECK(found->engine.starts_with("docker "));
-  CHECK(found->capabilities == std::vector<std::string>{"egress", "egress.internal-net"});
+  CHECK(found->capabilities ==
+        std::vector<std::string>{"egress", "egress.internal-net", "secrets"});
   CHECK(found->cpu_cores >= 1);
   CHECK(found->memory_mb > 0);
   CHECK_FALSE(found->runtimes.empty());

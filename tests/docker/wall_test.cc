@@ -446,7 +446,7 @@ TEST_CASE("the real probe proves both walls from inside, and the stronger one is
   REQUIRE_MESSAGE(found.has_value(), problem(found));
   CHECK(found->problems == std::vector<std::string>{});
   CHECK(found->capabilities ==
-        std::vector<std::string>{"egress", "egress.internal-net", "egress.isolated-ns"});
+        std::vector<std::string>{"egress", "egress.internal-net", "egress.isolated-ns", "secrets"});
   CHECK(house.leftovers() == "");
   CHECK(proxies(house).empty());
   SandboxOrder order = house.walled();
@@ -465,7 +465,7 @@ TEST_CASE("a worker whose structure does not stand offers no wall, and says why"
   REQUIRE_MESSAGE(found.has_value(), problem(found));
   CHECK(found->capabilities == std::vector<std::string>{});
   REQUIRE_FALSE(found->problems.empty());
-  CHECK(found->problems.back().starts_with("egress.isolated-ns: "));
+  CHECK(found->problems.front().starts_with("egress.isolated-ns: "));
   CHECK(house.leftovers() == "");
 }
 
