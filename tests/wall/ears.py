@@ -19,6 +19,9 @@ class Ears:
 
     def _listen(self, family, kind, address):
         opened = socket.socket(family, kind)
+        if kind == socket.SOCK_STREAM and family != socket.AF_UNIX:
+            # What an earlier test's connections left behind waits for minutes.
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         opened.bind(address)
