@@ -12,6 +12,8 @@ import threading
 
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
+# Where the run began, before a part of it moved: what needs the real network or files goes back.
+BEGAN_IN = {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in ("net", "mnt")}
 
 
 def new_network():
@@ -29,6 +31,14 @@ def enter_network(descriptor):
 
 def run(*argv):
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (argv, done.stdout, done.stderr)
+    return done.stdout
+
+
+def run_where_it_began(*argv):
+    back = [f"--{option}=/proc/self/fd/{BEGAN_IN[kind]}" for option, kind in (("net", "net"), ("mount", "mnt"))]
+    done = subprocess.run(["nsenter", *back, *argv], capture_output=True, text=True, check=False,
+                          pass_fds=BEGAN_IN.values())
     assert done.returncode == 0, (argv, done.stdout, done.stderr)
     return done.stdout
 

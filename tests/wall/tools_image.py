@@ -1,10 +1,10 @@
 """Images of the tests: what sandboxkit/base holds, and a little more."""
 import io
 import pathlib
-import subprocess
 import tarfile
 
 from house import UnixHttp
+from spaces import run_where_it_began
 from wall_engine import IMAGE
 
 TOOLS = "sandboxkit/test-tools"
@@ -57,6 +57,6 @@ def read_file(own, container, path):
 def make_tools_image(own, certificate):
     """Real tools, and trust in the outside's certificate as update-ca-certificates would make it."""
     script = pathlib.Path(__file__).resolve().parent / "build-tools"
-    tools = subprocess.run([script], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    tools = run_where_it_began(str(script)).strip()  # Debian's packages are not on the test's internet.
     trusted = pathlib.Path(certificate).read_bytes()
     return make_image(own, TOOLS, {BUNDLE: lambda bundle: bundle + trusted}, tars=[tools])
