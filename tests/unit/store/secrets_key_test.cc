@@ -32,7 +32,7 @@ SecretsKey key_of(char fill) {
 
 TEST_CASE("a sealed value opens with its key in its place and nowhere else") {
   const SecretsKey key = key_of('a');
-  for (const std::string value : {std::string(), std::string("s3cret"), std::string(4096, 'x')}) {
+  for (const std::string& value : {std::string(), std::string("s3cret"), std::string(4096, 'x')}) {
     const auto sealed = key.seal(value, "acme/i1/TOKEN", system_random());
     REQUIRE(sealed);
     CHECK(*key.open(*sealed, "acme/i1/TOKEN") == value);
