@@ -12,40 +12,36 @@
 namespace sandboxkit::egress {
 namespace {
 
-Result<std::vector<IpAddress>> parse_v4(std::span<const unsigned char> message,
-                                        const std::string& name) {
-  std::array<ares_addrttl, Resolver::kMaxAnswers> rows{};
-  int count = static_cast<int>(rows.size());
-  if (const int status = ares_parse_a_reply(message.data(), static_cast<int>(message.size()),
-                                            nullptr, rows.data(), &count);
-      status != ARES_SUCCESS) {
-    return dns_error(status, name);
-  }
-  std::vector<IpAddress> out;
-  for (int i = 0; i < count; ++i) {
-    IpAddress address;
-    std::memcpy(address.bytes.data(), &rows[static_cast<std::size_t>(i)].ipaddr, 4);
-    out.push_back(address);
-  }
-  return out;
+IpAddress address_of(const ares_addrttl& row) {
+  IpAddress address;
+  std::memcpy(address.bytes.data(), &row.ipaddr, sizeof row.ipaddr);
+  return address;
 }
 
-Result<std::vector<IpAddress>> parse_v6(std::span<const unsigned char> message,
-                                        const std::string& name) {
-  std::array<ares_addr6ttl, Resolver::kMaxAnswers> rows{};
+IpAddress address_of(const ares_addr6ttl& row) {
+  IpAddress address;
+  address.is_v6 = true;
+  std::memcpy(address.bytes.data(), &row.ip6addr, sizeof row.ip6addr);
+  // Through text, so that a mapped address becomes the IPv4 address that it means.
+  return IpAddress::parse(address.to_string()).value_or(address);
+}
+
+/// `parse` is the library's reader of answers with rows of that kind.
+template <typename Row>
+Result<std::vector<IpAddress>> read_rows(int (*parse)(const unsigned char*, int, hostent**, Row*,
+                                                      int*),
+                                         std::span<const unsigned char> message,
+                                         const std::string& name) {
+  std::array<Row, Resolver::kMaxAnswers> rows{};
   int count = static_cast<int>(rows.size());
-  if (const int status = ares_parse_aaaa_reply(message.data(), static_cast<int>(message.size()),
-                                               nullptr, rows.data(), &count);
+  if (const int status =
+          parse(message.data(), static_cast<int>(message.size()), nullptr, rows.data(), &count);
       status != ARES_SUCCESS) {
     return dns_error(status, name);
   }
   std::vector<IpAddress> out;
   for (int i = 0; i < count; ++i) {
-    IpAddress address;
-    address.is_v6 = true;
-    std::memcpy(address.bytes.data(), &rows[static_cast<std::size_t>(i)].ip6addr, 16);
-    // Through text, so that a mapped address becomes the IPv4 address that it means.
-    out.push_back(IpAddress::parse(address.to_string()).value_or(address));
+    out.push_back(address_of(rows[static_cast<std::size_t>(i)]));
   }
   return out;
 }
@@ -70,7 +66,8 @@ Result<std::vector<IpAddress>> addresses_in(std::span<const unsigned char> messa
   if (message.size() > std::numeric_limits<std::uint16_t>::max()) {
     return dns_error(ARES_EBADRESP, name);
   }
-  auto found = kind == AddressKind::kV4 ? parse_v4(message, name) : parse_v6(message, name);
+  auto found = kind == AddressKind::kV4 ? read_rows(ares_parse_a_reply, message, name)
+                                        : read_rows(ares_parse_aaaa_reply, message, name);
   if (found && found->empty()) {
     return dns_error(ARES_ENODATA, name);
   }
