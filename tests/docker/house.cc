@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,7 +14,9 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <ifaddrs.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -254,6 +257,24 @@ bool becomes_true(const std::function<bool()>& fact, std::chrono::seconds limit)
     std::this_thread::sleep_for(kLook);
   }
   return true;
+}
+
+std::string host_address() {
+  ifaddrs* list = nullptr;
+  REQUIRE(getifaddrs(&list) == 0);
+  std::string found;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
+        std::string_view(entry->ifa_name) == "docker0") {
+      sockaddr_in address{};
+      std::memcpy(&address, entry->ifa_addr, sizeof address);
+      char text[INET_ADDRSTRLEN] = "";
+      found = inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+    }
+  }
+  freeifaddrs(list);
+  REQUIRE(found != "");
+  return found;
 }
 
 }  // namespace sandboxkit::test

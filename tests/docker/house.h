@@ -95,4 +95,7 @@ std::string problem(const Result<T>& result) {
 /// Waits for a fact, never for a time.
 bool becomes_true(const std::function<bool()>& fact, std::chrono::seconds limit);
 
+/// An address of this machine that containers with a way out reach: the default bridge's.
+std::string host_address();
+
 }  // namespace sandboxkit::test

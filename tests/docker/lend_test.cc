@@ -12,7 +12,6 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <ifaddrs.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -28,25 +27,6 @@ constexpr std::chrono::seconds kSoon{40};
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-/// An address of this machine that containers with a way out reach: the default bridge's.
-std::string bridge_address() {
-  ifaddrs* list = nullptr;
-  REQUIRE(getifaddrs(&list) == 0);
-  std::string found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
-        std::string_view(entry->ifa_name) == "docker0") {
-      sockaddr_in address{};
-      std::memcpy(&address, entry->ifa_addr, sizeof address);
-      char text[INET_ADDRSTRLEN] = "";
-      found = inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-    }
-  }
-  freeifaddrs(list);
-  REQUIRE(found != "");
-  return found;
 }
 
 bool can_run() {
@@ -95,7 +75,7 @@ struct Lending {
 
   explicit Lending(EgressStructure structure)
       : house{{.real_helpers = true,
-               .hosts = {"api.test=" + bridge_address()},
+               .hosts = {"api.test=" + host_address()},
                .egress_ca_file = ca_file,
                .structure = structure}} {
     std::ofstream(ca_file) << api.certify();

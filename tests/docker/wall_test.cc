@@ -17,7 +17,6 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -69,25 +68,6 @@ class Upstream {
   std::atomic<int> visits_ = 0;
   std::jthread thread_;
 };
-
-/// An address of this machine that containers with a way out reach: the default bridge's.
-std::string host_address() {
-  ifaddrs* list = nullptr;
-  REQUIRE(getifaddrs(&list) == 0);
-  std::string found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == AF_INET &&
-        std::string_view(entry->ifa_name) == "docker0") {
-      sockaddr_in address{};
-      std::memcpy(&address, entry->ifa_addr, sizeof address);
-      char text[INET_ADDRSTRLEN] = "";
-      found = inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
-    }
-  }
-  freeifaddrs(list);
-  REQUIRE(found != "");
-  return found;
-}
 
 struct Walled {
   Upstream upstream;
