@@ -55,10 +55,12 @@ WORKS = {
     "wget, in clear": ("wget -qO- http://files.tools.test/hello", "hello from files\n"),
     "git": ("git clone -q https://git.tools.test/hello.git /tmp/git-tls && cat /tmp/git-tls/README", "hello from git\n"),
     "git, in clear": ("git clone -q http://git.tools.test/hello.git /tmp/git && cat /tmp/git/README", "hello from git\n"),
+    # Both structures push to one mirror, and a process id is no name of its own across two sandboxes.
     "git push": ("git clone -q https://git.tools.test/hello.git /tmp/push && cd /tmp/push && "
                  "head -c 3000000 /dev/urandom > more && git add more && "
                  "git -c user.name=n -c user.email=n@tools.test commit -qm more && "
-                 "git push -q origin main:refs/heads/pushed-$$ && echo pushed", "pushed\n"),
+                 "git push -q origin main:refs/heads/pushed-$(cat /proc/sys/kernel/random/uuid) && "
+                 "echo pushed", "pushed\n"),
     "pip": ("pip install -q --break-system-packages "
             "-i https://pypi.tools.test/simple/ hello-wheel && "
             "python3 -c 'import hello_wheel; print(hello_wheel.GREETING)'", "hello from a wheel\n"),
