@@ -148,10 +148,8 @@ void ClientConnection::read_heads() {
 
 void ClientConnection::on_head(const wire::RequestHead& head) {
   method_ = head.method;
-  if (engine_.tunnels.bytes_left == 0) {
-    return refuse({kTooMany, "byte_limit",
-                   "This sandbox has used up the bytes that it may send and receive."},
-                  false);
+  if (const auto refusal = out_of_bytes(engine_)) {
+    return refuse(*refusal, false);
   }
   if (head.method == "CONNECT") {
     return on_connect(head);
@@ -172,7 +170,8 @@ std::optional<EgressVerdict> ClientConnection::admit(const EgressTarget& target,
     refuse(deny(engine_, target, verdict), keep_alive);
     return std::nullopt;
   }
-  if (!counted_ && engine_.upstreams >= engine_.limits.max_upstreams) {
+  if (!counted_ && engine_.upstreams + engine_.parked.size() >= engine_.limits.max_upstreams &&
+      !engine_.parked.drop_one()) {
     refuse({kTooMany, "too_many_connections",
             "This sandbox has too many connections open; close some and try again."},
            false);
@@ -191,7 +190,7 @@ void ClientConnection::on_connect(const wire::RequestHead& head) {
   // After a refused CONNECT what follows may be the client's early data: not a request to read.
   if (auto verdict = admit(*target, false)) {
     request_.reset();
-    drop_upstream();
+    park_upstream();
     if (engine_.secrets.ends_tls(*target)) {
       return begin_secret(*target);
     }
@@ -206,15 +205,11 @@ void ClientConnection::on_forward(ForwardRequest request) {
   if (!verdict) {
     return;
   }
-  const std::string key = request.target.to_string();
-  // A body can be sent once only, so it gets a connection that cannot turn out to be stale.
-  const bool reusable = upstream_ && upstream_->is_open() && upstream_of_ == key && !has_body;
   request_.emplace(std::move(request));
-  if (!reusable) {
-    drop_upstream();
+  if (!reuse_upstream()) {
+    park_upstream();
     return dial(request_->target, *std::move(verdict));
   }
-  reused_ = true;
   target_ = request_->target;
   ++engine_.stats.allowed;
   log_decision(engine_, *target_, true, *verdict, dialled_address_);
@@ -265,10 +260,13 @@ bool ClientConnection::still_allowed(bool stricter) const {
   if (secret_ || (stricter && phase_ != Phase::kExchange)) {
     return false;  // What it holds, or carries, is not known here: whoever asks again is judged.
   }
-  const auto address = IpAddress::parse(dialled_address_);
-  const bool pinned = engine_.hosts.contains(target_->host());
-  return engine_.policy.decide(*target_).allowed &&
-         (pinned || !address || engine_.policy.decide_address(*target_, *address).allowed);
+  return engine_.policy.decide(*target_).allowed && is_open_at(*target_, dialled_address_);
+}
+
+bool ClientConnection::is_open_at(const EgressTarget& target, const std::string& address) const {
+  const auto dialled = IpAddress::parse(address);
+  return engine_.hosts.contains(target.host()) || !dialled ||
+         engine_.policy.decide_address(target, *dialled).allowed;
 }
 
 void ClientConnection::judge_again(bool stricter) {
@@ -310,6 +308,9 @@ void ClientConnection::finish() {
     return;
   }
   log_end();
+  if (phase_ == Phase::kHead) {
+    park_upstream();
+  }
   phase_ = Phase::kGone;
   const auto hold = shared_from_this();
   if (tunnel_) {

@@ -43,9 +43,6 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void close();
 
  private:
-  /// What is queued for one side before the other one is read on.
-  static constexpr std::size_t kMaxQueuedBytes = 64 * 1024;
-
   enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kHello, kTunnel, kGone };
 
   ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
@@ -81,6 +78,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void on_upstream_end();
   void on_upstream_lost();
   void finish_exchange(bool upstream_is_clean);
+  /// Takes over a connection to the request's target that stands, when one may be used.
+  bool reuse_upstream();
+  /// Leaves a quiet upstream to whoever asks for the same target next.
+  void park_upstream();
   void drop_upstream();
 
   // Strict TLS: nothing is passed on before its hello is judged.
@@ -96,6 +97,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
 
   // Ends.
   bool still_allowed(bool stricter) const;
+  /// Whether the policy, as it is now, lets `target` be served from an address that was dialled.
+  bool is_open_at(const EgressTarget& target, const std::string& address) const;
   void refuse(const Refusal& refusal, bool keep_alive);
   void fail_exchange(const Refusal& refusal);
   void cut_off();  ///< At once, so that the client sees it break.

@@ -213,7 +213,7 @@ void ClientConnection::on_upstream_lost() {
     return drop_upstream();
   }
   if (reused_ && response_->status() == 0) {
-    // It closed while idle: the request, which has no body, was not served. Once, on a new one.
+    // It closed while idle, and the request may be sent twice. Once, on a new one.
     drop_upstream();
     const EgressVerdict verdict = engine_.policy.decide(request_->target);
     return dial(request_->target, verdict);
@@ -232,13 +232,47 @@ void ClientConnection::finish_exchange(bool upstream_is_clean) {
   }
   response_.reset();
   request_body_.reset();
+  phase_ = Phase::kHead;
   if (!keep_client) {
     client_->close_after_flush();
     return finish();
   }
-  phase_ = Phase::kHead;
   client_->resume_reading();
   read_heads();
+}
+
+bool ClientConnection::reuse_upstream() {
+  reused_ = false;
+  if (!request_->repeatable) {
+    return false;
+  }
+  const std::string key = request_->target.to_string();
+  if (!upstream_ || !upstream_->is_open() || upstream_of_ != key) {
+    park_upstream();
+    ParkedUpstream parked = engine_.parked.take(key);
+    if (!parked.socket) {
+      return false;
+    }
+    upstream_ = std::move(parked.socket);
+    upstream_of_ = key;
+    dialled_address_ = std::move(parked.address);
+    counted_ = true;
+    ++engine_.upstreams;
+    watch_upstream();
+  }
+  // The policy may have been narrowed since it was dialled.
+  reused_ = is_open_at(request_->target, dialled_address_);
+  if (!reused_) {
+    drop_upstream();
+  }
+  return reused_;
+}
+
+void ClientConnection::park_upstream() {
+  if (upstream_ && upstream_->is_open()) {
+    engine_.parked.park({upstream_of_, dialled_address_, std::move(upstream_)}, Steady::now());
+  }
+  drop_upstream();
 }
 
 void ClientConnection::drop_upstream() {

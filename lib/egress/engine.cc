@@ -9,6 +9,7 @@ namespace sandboxkit::egress {
 namespace {
 
 constexpr int kForbidden = 403;
+constexpr int kTooMany = 429;
 
 const char* name_of(EgressScheme scheme) {
   return scheme == EgressScheme::kConnect ? "connect" : "http";
@@ -59,6 +60,14 @@ bool LookupRate::take(std::size_t per_minute, std::chrono::steady_clock::time_po
   }
   ++used;
   return true;
+}
+
+std::optional<Refusal> out_of_bytes(const Engine& engine) {
+  if (engine.tunnels.bytes_left > 0) {
+    return std::nullopt;
+  }
+  return Refusal{kTooMany, "byte_limit",
+                 "This sandbox has used up the bytes that it may send and receive."};
 }
 
 bool spend(Engine& engine, std::size_t bytes) {

@@ -9,6 +9,7 @@
 #include "egress/resolver.h"
 #include "egress/secret_book.h"
 #include "egress/tunnel.h"
+#include "egress/upstream_pool.h"
 #include "io/event_loop.h"
 
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace sandboxkit::egress {
@@ -55,10 +57,16 @@ struct Engine {
   DeniedLog denied{};
   Stats stats{};
   TunnelStock tunnels{};
-  std::size_t upstreams = 0;
+  std::size_t upstreams = 0;  ///< That serve or are dialled; those that wait are in `parked`.
+  UpstreamPool parked{};
   LookupRate lookups{};
 };
 
+/// What is queued for one side before the other one is read on.
+inline constexpr std::size_t kMaxQueuedBytes = 64 * 1024;
+
+/// Why no request is taken any more, once `max_bytes` is used up.
+std::optional<Refusal> out_of_bytes(const Engine& engine);
 /// Counts bytes of a body against `max_bytes`; false when that is used up.
 bool spend(Engine& engine, std::size_t bytes);
 /// Writes one line to the decision log.

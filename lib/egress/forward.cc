@@ -92,6 +92,10 @@ Refusal refuse_target(const std::string& target, const std::string& why) {
   return {kBadRequest, "bad_target", "The request's target cannot be used: " + why + "."};
 }
 
+bool is_safe(const std::string& method) {
+  return method == "GET" || method == "HEAD" || method == "OPTIONS";
+}
+
 }  // namespace
 
 std::optional<Refusal> refuse_method(const std::string& method) {
@@ -150,13 +154,15 @@ ForwardRequest rewrite_request(const wire::RequestHead& head, Rewrite rewrite) {
     out.headers.add("Connection", "Upgrade");
     out.headers.add("Upgrade", "websocket");
   }
-  return ForwardRequest{.target = std::move(rewrite.target),
-                        .method = head.method,
-                        .head = wire::serialize(out),
-                        .body = head.body,
-                        .client_minor_version = head.minor_version,
-                        .client_keep_alive = head.keep_alive,
-                        .websocket = websocket};
+  return ForwardRequest{
+      .target = std::move(rewrite.target),
+      .method = head.method,
+      .head = wire::serialize(out),
+      .body = head.body,
+      .client_minor_version = head.minor_version,
+      .client_keep_alive = head.keep_alive,
+      .websocket = websocket,
+      .repeatable = is_safe(head.method) && head.body.kind == wire::Framing::kNone};
 }
 
 Status BodyRelay::feed(std::string_view& input, std::string& out) {

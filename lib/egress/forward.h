@@ -26,6 +26,9 @@ struct ForwardRequest {
   int client_minor_version;
   bool client_keep_alive;
   bool websocket;  ///< The client asked for an upgrade to a websocket.
+  /// A safe method (RFC 9110, section 9.2.1) without a body: it may be sent a second time, and so
+  /// on a connection that may turn out to be stale.
+  bool repeatable;
 };
 
 /// Reads what is no CONNECT. Errors come as the refusal that the client gets.

@@ -79,6 +79,7 @@ class ProxyImpl final : public Proxy {
     }
     const bool stricter = narrowed.policy.strict_tls() && !engine_.policy.strict_tls();
     engine_.policy = narrowed.policy;
+    engine_.parked.clear();
     narrowed_to_ = narrowed.policy_hash;
     engine_.log.write(json::Object{{"time", to_rfc3339(engine_.clock.now())},
                                    {"event", "narrowed"},
@@ -98,6 +99,7 @@ class ProxyImpl final : public Proxy {
     const Stats& stats = engine_.stats;
     return json::Object{{"open_connections", number(connections_.size())},
                         {"open_upstreams", number(engine_.upstreams)},
+                        {"parked_upstreams", number(engine_.parked.size())},
                         {"connections", number(stats.connections)},
                         {"requests", number(stats.requests)},
                         {"allowed", number(stats.allowed)},
@@ -153,7 +155,8 @@ class ProxyImpl final : public Proxy {
     for (const auto& connection : all) {
       connection->sweep(now);
     }
-    if (!connections_.empty()) {
+    engine_.parked.sweep(now);
+    if (!connections_.empty() || engine_.parked.size() > 0) {
       sweep_timer_ = engine_.loop.run_after(engine_.limits.sweep, [this] { sweep(); });
     }
   }

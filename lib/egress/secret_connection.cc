@@ -67,8 +67,11 @@ void SecretConnection::on_client_data(std::string_view bytes) {
   last_activity_ = Steady::now();
   if (phase_ == Phase::kPipe) {
     engine_.stats.bytes_up += bytes.size();
+    if (!spend(engine_, bytes.size())) {
+      return cut_off();
+    }
     upstream_->write(bytes);
-    if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
+    if (upstream_->is_full()) {
       client_->pause_reading();
     }
     return;
@@ -128,7 +131,7 @@ void SecretConnection::on_client_closed(const Error& error) {
 
 void SecretConnection::read_heads() {
   while (phase_ == Phase::kHead && !input_.empty()) {
-    if (client_->queued_bytes() >= io::Socket::kHighWater) {
+    if (client_->is_full()) {
       // It asks and does not read: it is served on when it took what it asked for.
       return client_->pause_reading();
     }
@@ -161,6 +164,9 @@ void SecretConnection::read_heads() {
 
 void SecretConnection::on_head(const wire::RequestHead& head) {
   method_ = head.method;
+  if (const auto refusal = out_of_bytes(engine_)) {
+    return refuse(*refusal, false);
+  }
   // Each time anew: a secret may have expired, or the policy may have been narrowed.
   const EgressVerdict verdict = engine_.policy.decide(target_);
   if (!verdict.allowed) {
@@ -182,9 +188,7 @@ void SecretConnection::on_head(const wire::RequestHead& head) {
   request_.emplace(std::get<ForwardRequest>(std::move(plan)));
   mask_ = lent.mask;
   log_use(lent);
-  // A body can be sent once only, so it gets a connection that cannot turn out to be stale.
-  const bool has_body = request_->body.kind != wire::Framing::kNone;
-  if (upstream_open_ && upstream_->is_open() && !has_body) {
+  if (upstream_open_ && upstream_->is_open() && request_->repeatable) {
     reused_ = true;
     return begin_exchange();
   }
@@ -228,6 +232,10 @@ void SecretConnection::fail_exchange(const Refusal& refusal) {
     return refuse(refusal, false);
   }
   // The client has a part of an answer: it must see it break, not end.
+  cut_off();
+}
+
+void SecretConnection::cut_off() {
   client_->close();
   finish();
 }
@@ -235,8 +243,7 @@ void SecretConnection::fail_exchange(const Refusal& refusal) {
 void SecretConnection::sweep(Steady::time_point now) {
   const Limits& limits = engine_.limits;
   if (phase_ == Phase::kHandshake && now - phase_began_ > limits.head) {
-    client_->close();
-    return finish();
+    return cut_off();
   }
   if (phase_ == Phase::kHead && head_began_ && now - *head_began_ > limits.head) {
     return refuse({kTimeout, "head_timeout", "The request's head did not come in time."}, false);

@@ -80,6 +80,7 @@ class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
   void deny_here(const Refusal& refusal);
   void fail_exchange(const Refusal& refusal);
   void log_use(const SecretBook::Lent& lent);
+  void cut_off();  ///< At once, so that the client sees it break.
   void finish();
 
   Engine& engine_;

@@ -43,7 +43,9 @@ void SecretConnection::on_dialled(Dial::Outcome outcome) {
   if (!session) {
     return fail_exchange({kBadGateway, "upstream_tls", "No TLS connection could be begun."});
   }
-  watch_upstream(io::Socket::adopt(engine_.loop, std::move(dialled.fd)), *std::move(session));
+  auto socket = io::Socket::adopt(engine_.loop, std::move(dialled.fd));
+  socket->set_high_water(kMaxQueuedBytes);
+  watch_upstream(std::move(socket), *std::move(session));
 }
 
 void SecretConnection::watch_upstream(std::shared_ptr<io::Socket> socket, TlsSession session) {
@@ -115,13 +117,16 @@ void SecretConnection::send_request_body() {
   std::string out;
   const auto status = request_body_->feed(rest, out);
   engine_.stats.bytes_up += out.size();
+  if (!spend(engine_, out.size())) {
+    return cut_off();
+  }
   input_.erase(0, input_.size() - rest.size());
   if (!status) {
     // The upstream has a part of a request: it must see it end without being whole.
     return fail_exchange({kBadRequest, "bad_request", "The request's body cannot be read."});
   }
   upstream_->write(out);
-  if (upstream_->queued_bytes() >= io::Socket::kHighWater) {
+  if (upstream_->is_full()) {
     client_->pause_reading();
   }
 }
@@ -132,6 +137,9 @@ void SecretConnection::on_upstream_data(std::string_view bytes) {
   }
   last_activity_ = Steady::now();
   engine_.stats.bytes_down += bytes.size();
+  if (!spend(engine_, bytes.size())) {
+    return cut_off();
+  }
   std::string_view rest = bytes;
   if (phase_ == Phase::kPipe) {
     client_->write(rest);
@@ -156,7 +164,7 @@ void SecretConnection::on_upstream_data(std::string_view bytes) {
       return finish_exchange(rest.empty());
     }
   }
-  if (client_->queued_bytes() >= io::Socket::kHighWater) {
+  if (client_->is_full()) {
     upstream_->pause_reading();
   }
 }
@@ -178,7 +186,7 @@ void SecretConnection::on_upstream_closed(const Error& error) {
   const bool was_open = upstream_open_;
   if (phase_ == Phase::kPipe) {
     if (error.reason != "connection_closed") {
-      client_->close();  // A cut is passed on as a cut.
+      return cut_off();  // A cut is passed on as a cut.
     }
     return finish();
   }
@@ -198,7 +206,7 @@ void SecretConnection::on_upstream_lost() {
     return drop_upstream();
   }
   if (reused_ && response_->status() == 0) {
-    // It closed while idle: the request, which has no body, was not served. Once, on a new one.
+    // It closed while idle, and the request may be sent twice. Once, on a new one.
     return dial();
   }
   fail_exchange(

@@ -138,7 +138,7 @@ void TlsStream::send_out() {
   for (int got = 0; (got = BIO_read(out, cipher.data(), static_cast<int>(cipher.size()))) > 0;) {
     socket_->write(std::string_view(cipher.data(), static_cast<std::size_t>(got)));
   }
-  if (socket_->queued_bytes() >= io::Socket::kHighWater && !congested_) {
+  if (socket_->is_full() && !congested_) {
     congested_ = true;
     socket_->pause_reading();
   }

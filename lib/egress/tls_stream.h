@@ -12,9 +12,9 @@
 namespace sandboxkit::egress {
 
 /// TLS over a socket in the loop, with the socket's own rules: `write` always takes the bytes, a
-/// writer stops at `kHighWater` until `on_drain`, a reader may pause. What waits here is bounded:
-/// at most one read of the socket is undecoded, and a peer that makes us answer without reading is
-/// not read on.
+/// writer stops at `is_full` (the mark is the socket's) until `on_drain`, a reader may pause. What
+/// waits here is bounded: at most one read of the socket is undecoded, and a peer that makes us
+/// answer without reading is not read on.
 ///
 /// Ends: `on_end` is the peer's close_notify: an orderly half-close. An end of the connection
 /// without it is `on_close` with reason `tls_truncated`, because somebody may have cut it off;
@@ -42,7 +42,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   void close_after_flush();  ///< Says close_notify and writes out what is queued.
   void pause_reading();
   void resume_reading();
-  std::size_t queued_bytes() const { return socket_->queued_bytes(); }
+  bool is_full() const { return socket_->is_full(); }
   bool is_open() const { return !over_; }
 
  private:

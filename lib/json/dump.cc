@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "json/value.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -48,9 +49,20 @@ void write_ascii(char c, std::string& out) {
   }
 }
 
+/// Stands for itself between quotes.
+bool is_plain(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
+
 void write_string(std::string_view text, std::string& out) {
   out.push_back('"');
   while (!text.empty()) {
+    // Nearly all text is plain: it is taken in runs.
+    const auto* const special = std::ranges::find_if_not(text, is_plain);
+    const auto plain = static_cast<std::size_t>(special - text.begin());
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) {
+      break;
+    }
     const std::size_t length = sequence_length(text);
     if (length == 1) {
       write_ascii(text.front(), out);

@@ -37,10 +37,18 @@ def run(*command):
 
 
 class Namespaces:
-    """Two namespaces: the upstream's, and that of proxies and load."""
+    """Two namespaces: the upstream's, and that of one proxy and its load.
+
+    Each proxy gets a new pair: what one leaves behind (tens of thousands of closed connections that
+    wait out their minute) makes the kernel's search for a free port slow for whoever comes next.
+    """
+
+    made = 0
 
     def __enter__(self):
-        self.up, self.here = f"sbxbench-u{os.getpid()}", f"sbxbench-p{os.getpid()}"
+        Namespaces.made += 1
+        unique = f"{os.getpid()}-{Namespaces.made}"
+        self.up, self.here = f"sbxbench-u{unique}", f"sbxbench-p{unique}"
         for name in (self.up, self.here):
             run("ip", "netns", "add", name)
             run("ip", "-n", name, "link", "set", "lo", "up")
@@ -49,6 +57,7 @@ class Namespaces:
         for name, address in ((self.here, HERE), (self.up, UP)):
             run("ip", "-n", name, "address", "add", f"{address}/30", "dev", "eth0")
             run("ip", "-n", name, "link", "set", "eth0", "up")
+            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.ip_local_port_range=1024 65000")
         return self
 
     def __exit__(self, *_):
@@ -103,7 +112,7 @@ ConnectPort {up_port}
     return ["tinyproxy", "-d", "-c", str(folder / "tinyproxy.conf")]
 
 
-PROXIES = [("ours", ours, "up.test"), ("squid", squid, UP), ("tinyproxy", tinyproxy, UP)]
+PROXIES = {"ours": (ours, "up.test"), "squid": (squid, UP), "tinyproxy": (tinyproxy, UP)}
 
 
 def cpu_seconds(pid):
@@ -119,8 +128,8 @@ def rss_mb(pid):
 
 
 class Bench:
-    def __init__(self, spaces, build, seconds):
-        self.spaces, self.seconds = spaces, seconds
+    def __init__(self, build, seconds):
+        self.build, self.seconds = build, seconds
         self.load = f"{build}/tests/bench/egress_load"
         self.results = {}
 
@@ -128,11 +137,11 @@ class Bench:
         row = self.results.setdefault(name, {})
         row[proxy] = value if proxy not in row else better(row[proxy], value)
 
-    def measure(self, proxy, where, authority, pid):
+    def measure(self, spaces, proxy, where, authority, pid):
         for name, mode, count in MODES:
             before = cpu_seconds(pid) if pid else 0
             done = subprocess.run(
-                ["ip", "netns", "exec", self.spaces.here, self.load, mode, where, authority,
+                ["ip", "netns", "exec", spaces.here, self.load, mode, where, authority,
                  str(count), str(self.seconds)], capture_output=True, text=True, timeout=120)
             if done.returncode != 0:
                 print(f"{proxy}: {name}: failed: {done.stderr.strip()[:200]}")
@@ -147,12 +156,12 @@ class Bench:
             if count == 1 and mode == "connect":
                 self.keep(proxy, "- p50 us", figures["p50_us"], min)
 
-    def hold(self, proxy, where, authority, pid):
+    def hold(self, spaces, proxy, where, authority, pid):
         self.keep(proxy, "RSS idle, MB", rss_mb(pid), min)
         before = cpu_seconds(pid)
-        with self.spaces.start(self.spaces.here,
-                               [self.load, "hold", where, authority, "1000", "0"],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
+        with spaces.start(spaces.here,
+                          [self.load, "hold", where, authority, "1000", "0"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
             line = load.stdout.readline()
             if not line:
                 print(f"{proxy}: 1,000 tunnels could not be opened")
@@ -163,18 +172,18 @@ class Bench:
             load.stdin.write("\n")
             load.stdin.close()
 
-    def one(self, proxy, make, authority, up_port, build):
+    def one(self, spaces, proxy, make, authority, up_port, build):
         port = 3128
         with tempfile.TemporaryDirectory(prefix="sbxbench-") as text:
             folder = pathlib.Path(text)
             folder.chmod(0o777)
-            process = self.spaces.start(self.spaces.here, make(folder, port, up_port, build),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = spaces.start(spaces.here, make(folder, port, up_port, build),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                self.wait_for(port, process)
+                self.wait_for(spaces, port, process)
                 where, target = f"127.0.0.1:{port}", f"{authority}:{up_port}"
-                self.hold(proxy, where, target, process.pid)
-                self.measure(proxy, where, target, process.pid)
+                self.hold(spaces, proxy, where, target, process.pid)
+                self.measure(spaces, proxy, where, target, process.pid)
             finally:
                 process.send_signal(signal.SIGTERM)
                 try:
@@ -183,10 +192,24 @@ class Bench:
                     process.kill()
                     process.wait()
 
-    def wait_for(self, port, process):
+    def round_of(self, proxy):
+        """All of one proxy's figures, between namespaces and an upstream of its own."""
+        with Namespaces() as spaces, spaces.start(
+                spaces.up, [self.load, "upstream", UP], stdout=subprocess.PIPE, text=True) as upstream:
+            try:
+                up_port = int(upstream.stdout.readline())
+                if proxy == "direct":
+                    self.measure(spaces, proxy, "direct", f"{UP}:{up_port}", None)
+                else:
+                    make, authority = PROXIES[proxy]
+                    self.one(spaces, proxy, make, authority, up_port, self.build)
+            finally:
+                upstream.kill()
+
+    def wait_for(self, spaces, port, process):
         probe = f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)"
         deadline = time.monotonic() + 20
-        while subprocess.run(["ip", "netns", "exec", self.spaces.here, sys.executable, "-c", probe],
+        while subprocess.run(["ip", "netns", "exec", spaces.here, sys.executable, "-c", probe],
                              stderr=subprocess.DEVNULL).returncode != 0:
             if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit(f"{process.args[4:]} does not serve")
@@ -210,25 +233,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
     names = ["direct"]
-    for name, *_ in PROXIES:
+    for name in PROXIES:
         if name == "ours" or shutil.which(name):
             names.append(name)
         else:
             print(f"missing: {name} is not installed, so nothing is compared with it")
-    with Namespaces() as spaces:
-        bench = Bench(spaces, options.build, options.seconds)
-        with spaces.start(spaces.up, [bench.load, "upstream", UP], stdout=subprocess.PIPE,
-                          text=True) as upstream:
-            try:
-                up_port = int(upstream.stdout.readline())
-                for _ in range(options.rounds):
-                    bench.measure("direct", "direct", f"{UP}:{up_port}", None)
-                    for name, make, authority in PROXIES:
-                        if name in names:
-                            bench.one(name, make, authority, up_port, options.build)
-            finally:
-                upstream.kill()
-        bench.show(names)
+    bench = Bench(options.build, options.seconds)
+    for _ in range(options.rounds):
+        for name in names:
+            bench.round_of(name)
+    bench.show(names)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,32 @@ TEST_CASE("an upstream that closed its idle connection is dialled again, once") 
   }
 }
 
+TEST_CASE("what may not be sent twice is sent on a connection of its own") {
+  Lending lending;
+  REQUIRE(lending.put(lending.secret()).empty());
+  TlsClient client(lending.world, lending.destination);
+  REQUIRE(client.shake(lending.trusting()).empty());
+  client.send(lending.get("/1"));
+  CHECK(has(client.read_answer(), "GET /1"));
+  client.send("DELETE /2 HTTP/1.1\r\nHost: " + lending.destination + "\r\n\r\n");
+  CHECK(has(client.read_answer(), "DELETE /2"));
+  CHECK(lending.upstream.connections() == 2);
+}
+
+TEST_CASE("requests with lent secrets count against the bytes of their sandbox") {
+  Lending lending(tls_mirror, "api.test", {.max_bytes = 400, .sweep = Limits::Ms{20}});
+  REQUIRE(lending.put(lending.secret()).empty());
+  TlsClient standing(lending.world, lending.destination);
+  REQUIRE(standing.shake(lending.trusting()).empty());
+  TlsClient client(lending.world, lending.destination);
+  REQUIRE(client.shake(lending.trusting()).empty());
+  client.send(lending.get() + lending.get() + lending.get() + lending.get());
+  client.read_all();
+  standing.send(lending.get());
+  CHECK(has(standing.read_all(), "reason=byte_limit"));
+  CHECK(has(TlsClient(lending.world, lending.destination).connect_answer(), "reason=byte_limit"));
+}
+
 TEST_CASE("a rotated secret is used from the next request on, in a connection that stands") {
   Lending lending;
   REQUIRE(lending.put(lending.secret("Bearer the-first-value")).empty());
