@@ -64,7 +64,8 @@ TEST_CASE("a bad option is refused by its name") {
     return cases;
   }();
   for (const auto& [field, config] : bad) {
-    CAPTURE(field);
+    const auto& shown = field;  // A lambda of clang 14 takes no structured binding.
+    CAPTURE(shown);
     const auto made = Controller::create(config, system_clock(), events);
     REQUIRE_FALSE(made);
     CHECK(made.error().field == field);

@@ -345,7 +345,8 @@ TEST_CASE("an isolated sandbox has the same limits, mounts and capabilities as o
     const json::Value expected = at(on_net, {"HostConfig"});
     for (const auto& [name, value] : *expected.as_object()) {
       if (name != "NetworkMode" && name != "Dns") {
-        CAPTURE(name);
+        const auto& shown = name;  // A lambda of clang 14 takes no structured binding.
+        CAPTURE(shown);
         CHECK(at(alone, {"HostConfig", name}) == value);
       }
     }
@@ -425,7 +426,8 @@ TEST_CASE("an isolated sandbox joins a holder's namespace, and differs in nothin
   const json::Value expected = at(alone, {"HostConfig"});
   for (const auto& [name, value] : *expected.as_object()) {
     if (name != "NetworkMode" && !name.starts_with("Dns")) {
-      CAPTURE(name);
+      const auto& shown = name;  // A lambda of clang 14 takes no structured binding.
+      CAPTURE(shown);
       CHECK(at(joined, {"HostConfig", name}) == value);
     }
   }
