@@ -9,12 +9,7 @@ namespace sandboxkit::egress {
 namespace {
 
 constexpr int kBadRequest = 400;
-constexpr int kTimeout = 408;
 constexpr int kTooMany = 429;
-constexpr int kHeadTooLarge = 431;
-constexpr wire::HeadLimits kHeadLimits{.max_bytes = 16 * 1024, .max_fields = 100};
-/// What a client may send ahead of its turn before we stop reading.
-constexpr std::size_t kMaxEarlyBytes = 64 * 1024;
 
 }  // namespace
 
@@ -39,7 +34,12 @@ std::shared_ptr<ClientConnection> ClientConnection::start(Engine& engine, io::Fd
             }
           },
       .on_end = with(&ClientConnection::on_client_end),
-      .on_drain = with(&ClientConnection::on_client_drained),
+      .on_drain =
+          [weak] {
+            if (const auto alive = weak.lock()) {
+              alive->http_.on_client_drained();
+            }
+          },
       .on_close = [lost = with(&ClientConnection::finish)](const Error&) { lost(); },
   });
   return self;
@@ -47,7 +47,11 @@ std::shared_ptr<ClientConnection> ClientConnection::start(Engine& engine, io::Fd
 
 ClientConnection::ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
                                    std::function<void()> on_gone)
-    : engine_(engine), client_(std::move(client)), on_gone_(std::move(on_gone)) {
+    : engine_(engine),
+      client_(std::move(client)),
+      on_gone_(std::move(on_gone)),
+      client_stream_(client_),
+      http_(engine_, *this, client_stream_) {
   client_->set_high_water(kMaxQueuedBytes);
 }
 
@@ -55,126 +59,45 @@ ClientConnection::~ClientConnection() { close(); }
 
 void ClientConnection::on_client_data(std::string_view bytes) {
   last_activity_ = Steady::now();
-  input_ += bytes;
-  if (phase_ == Phase::kHead) {
-    return read_heads();
-  }
-  if (phase_ == Phase::kExchange) {
-    send_request_body();
-  }
+  http_.on_client_data(bytes);
   if (phase_ == Phase::kHello) {
     read_hello();
-  }
-  if (input_.size() > kMaxEarlyBytes) {
-    client_->pause_reading();
-  }
-}
-
-void ClientConnection::on_client_drained() {
-  if (upstream_) {
-    upstream_->resume_reading();
-  }
-  if (phase_ == Phase::kHead) {
-    client_->resume_reading();
-    read_heads();
   }
 }
 
 void ClientConnection::on_client_end() {
-  client_ended_ = true;
-  if (phase_ == Phase::kHead) {
-    return read_heads();
-  }
-  if (phase_ == Phase::kHello ||
-      (phase_ == Phase::kExchange && request_body_ && !request_body_->done())) {
+  http_.on_client_end();
+  if (phase_ == Phase::kHello) {
     finish();
   }
-  // Else the answer to what was asked is still delivered.
 }
 
-std::optional<Refusal> ClientConnection::doubt_in_input() {
-  for (; checked_ < input_.size(); ++checked_) {
-    const auto c = static_cast<unsigned char>(input_[checked_]);
-    const bool bare_newline = c == '\n' && (checked_ == 0 || input_[checked_ - 1] != '\r');
-    const bool control = (c < 0x20 && c != '\t' && c != '\r' && c != '\n') || c == 0x7f;
-    // A TLS hello, another protocol, or a line that two readers would end in two places: the
-    // answer need not wait for a blank line that may never come.
-    if (bare_newline || control ||
-        (checked_ == 0 && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z'))) {
-      return Refusal{kBadRequest, "bad_request", "This is an HTTP/1.1 proxy; this was no request."};
-    }
-  }
-  if (input_.size() > kHeadLimits.max_bytes) {
-    return Refusal{kHeadTooLarge, "head_too_large", "The request's head is too large."};
-  }
-  return std::nullopt;
-}
-
-void ClientConnection::read_heads() {
-  while (phase_ == Phase::kHead && !input_.empty()) {
-    if (client_->is_full()) {
-      // It asks and does not read: it is served on when it took what it asked for.
-      return client_->pause_reading();
-    }
-    const std::size_t end = wire::find_head_end(input_);
-    if (end == 0) {
-      if (!head_began_) {
-        head_began_ = Steady::now();
-      }
-      if (const auto refusal = doubt_in_input()) {
-        return refuse(*refusal, false);
-      }
-      break;
-    }
-    const auto head =
-        wire::parse_request_head(std::string_view(input_).substr(0, end), kHeadLimits);
-    input_.erase(0, end);
-    checked_ = 0;
-    head_began_.reset();
-    ++engine_.stats.requests;
-    method_.clear();
-    if (!head) {
-      const bool large = head.error().code == ErrorCode::kTooLarge;
-      return refuse({large ? kHeadTooLarge : kBadRequest, reason_of(head.error()),
-                     "The request cannot be read: " + head.error().message + "."},
-                    false);
-    }
-    on_head(*head);
-  }
-  if (phase_ == Phase::kHead && client_ended_) {
-    finish();  // All is answered, or a head is left that can never be whole.
-  }
-}
-
-void ClientConnection::on_head(const wire::RequestHead& head) {
-  method_ = head.method;
-  if (const auto refusal = out_of_bytes(engine_)) {
-    return refuse(*refusal, false);
-  }
+void ClientConnection::on_request(const wire::RequestHead& head) {
   if (head.method == "CONNECT") {
     return on_connect(head);
   }
   auto plan = plan_forward(head);
   if (const auto* refusal = std::get_if<Refusal>(&plan)) {
-    return refuse(*refusal, false);
+    return http_.refuse(*refusal, false);
   }
   auto& request = std::get<ForwardRequest>(plan);
-  if (lend_plain(head, request)) {
-    on_forward(std::move(request));
+  std::shared_ptr<const SecretMask> mask;
+  if (lend_plain(head, request, mask)) {
+    on_forward(std::move(request), std::move(mask));
   }
 }
 
 std::optional<EgressVerdict> ClientConnection::admit(const EgressTarget& target, bool keep_alive) {
   EgressVerdict verdict = engine_.policy.decide(target);
   if (!verdict.allowed) {
-    refuse(deny(engine_, target, verdict), keep_alive);
+    http_.refuse(deny(engine_, target, verdict), keep_alive);
     return std::nullopt;
   }
   if (!counted_ && engine_.upstreams + engine_.parked.size() >= engine_.limits.max_upstreams &&
       !engine_.parked.drop_one()) {
-    refuse({kTooMany, "too_many_connections",
-            "This sandbox has too many connections open; close some and try again."},
-           false);
+    http_.refuse({kTooMany, "too_many_connections",
+                  "This sandbox has too many connections open; close some and try again."},
+                 false);
     return std::nullopt;
   }
   return verdict;
@@ -183,13 +106,13 @@ std::optional<EgressVerdict> ClientConnection::admit(const EgressTarget& target,
 void ClientConnection::on_connect(const wire::RequestHead& head) {
   const auto target = EgressTarget::from_authority(head.target);
   if (!target) {
-    return refuse({kBadRequest, "bad_target",
-                   "The request's target cannot be used: " + target.error().message + "."},
-                  false);
+    return http_.refuse({kBadRequest, "bad_target",
+                         "The request's target cannot be used: " + target.error().message + "."},
+                        false);
   }
   // After a refused CONNECT what follows may be the client's early data: not a request to read.
   if (auto verdict = admit(*target, false)) {
-    request_.reset();
+    http_.drop_request();
     park_upstream();
     if (engine_.secrets.ends_tls(*target)) {
       return begin_secret(*target);
@@ -198,42 +121,30 @@ void ClientConnection::on_connect(const wire::RequestHead& head) {
   }
 }
 
-void ClientConnection::on_forward(ForwardRequest request) {
+void ClientConnection::on_forward(ForwardRequest request, std::shared_ptr<const SecretMask> mask) {
   const bool has_body = request.body.kind != wire::Framing::kNone;
   // A refused body would have to be read to its end: closing is simpler and says the same.
   auto verdict = admit(request.target, request.client_keep_alive && !has_body);
   if (!verdict) {
     return;
   }
-  request_.emplace(std::move(request));
+  target_ = request.target;
+  http_.take(std::move(request), std::move(mask));
   if (!reuse_upstream()) {
     park_upstream();
-    return dial(request_->target, *std::move(verdict));
+    return dial(*target_, *std::move(verdict));
   }
-  target_ = request_->target;
   ++engine_.stats.allowed;
   log_decision(engine_, *target_, true, *verdict, dialled_address_);
-  begin_exchange();
-}
-
-void ClientConnection::refuse(const Refusal& refusal, bool keep_alive) {
-  const bool with_body = method_ != "HEAD";
-  engine_.stats.refused += refusal.status < 500 && refusal.status != 403 ? 1 : 0;
-  client_->write(refusal_response(refusal, keep_alive, with_body));
-  if (!keep_alive) {
-    client_->close_after_flush();
-    return finish();
-  }
-  phase_ = Phase::kHead;
-  client_->resume_reading();
+  http_.begin(*upstream_stream_, true);
 }
 
 void ClientConnection::sweep(Steady::time_point now) {
   if (phase_ == Phase::kGone) {
     return;
   }
-  if (head_began_ && phase_ == Phase::kHead && now - *head_began_ > engine_.limits.head) {
-    return refuse({kTimeout, "head_timeout", "The request's head did not come in time."}, false);
+  if (http_.sweep(now)) {
+    return;
   }
   if (phase_ == Phase::kHello) {
     return sweep_hello(now);
@@ -257,7 +168,7 @@ void ClientConnection::sweep(Steady::time_point now) {
 }
 
 bool ClientConnection::still_allowed(bool stricter) const {
-  if (secret_ || (stricter && phase_ != Phase::kExchange)) {
+  if (secret_ || (stricter && !http_.is_in_exchange())) {
     return false;  // What it holds, or carries, is not known here: whoever asks again is judged.
   }
   return engine_.policy.decide(*target_).allowed && is_open_at(*target_, dialled_address_);
@@ -271,20 +182,14 @@ bool ClientConnection::is_open_at(const EgressTarget& target, const std::string&
 
 void ClientConnection::judge_again(bool stricter) {
   // What is between two requests is judged with the next one.
-  if (phase_ == Phase::kHead || phase_ == Phase::kGone || !target_ || still_allowed(stricter)) {
+  if (http_.is_between_requests() || phase_ == Phase::kGone || !target_ ||
+      still_allowed(stricter)) {
     return;
   }
   if (const EgressVerdict verdict = engine_.policy.decide(*target_); !verdict.allowed) {
     deny(engine_, *target_, verdict, dialled_address_);
   }
-  if (tunnel_) {
-    tunnel_->close();
-  }
-  if (secret_) {
-    secret_->close();
-  }
-  client_->close();
-  finish();
+  cut_off();
 }
 
 void ClientConnection::log_end() {
@@ -308,10 +213,11 @@ void ClientConnection::finish() {
     return;
   }
   log_end();
-  if (phase_ == Phase::kHead) {
+  if (http_.is_between_requests()) {
     park_upstream();
   }
   phase_ = Phase::kGone;
+  http_.stop();
   const auto hold = shared_from_this();
   if (tunnel_) {
     // Closed, or writing out by itself what it still holds.
@@ -332,6 +238,7 @@ void ClientConnection::close() {
     return;
   }
   phase_ = Phase::kGone;
+  http_.stop();
   if (tunnel_) {
     tunnel_->close();
     tunnel_.reset();

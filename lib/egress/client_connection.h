@@ -3,7 +3,7 @@
 #include "egress/client_hello.h"
 #include "egress/dialer.h"
 #include "egress/engine.h"
-#include "egress/forward.h"
+#include "egress/http_relay.h"
 #include "egress/secret_connection.h"
 #include "egress/tunnel.h"
 #include "io/socket.h"
@@ -20,19 +20,21 @@ namespace sandboxkit::egress {
 /// What a CONNECT is answered when its tunnel stands.
 inline constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
 
-/// One connection of the sandbox to its proxy: heads are read strictly, every request is judged by
-/// itself, and whatever is in doubt ends the connection.
+/// One connection of the sandbox to its proxy: every request is judged by itself, plain ones are
+/// passed on by an HttpRelay, a CONNECT becomes a tunnel or, where secrets are lent, a
+/// SecretConnection.
 ///
-/// head -> (refused | dialling) -> exchange -> head ... or (hello ->) tunnel -> gone
+/// http -> (hello ->) tunnel -> gone
 /// Thread-safety: the loop's thread.
-class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
+class ClientConnection final : public std::enable_shared_from_this<ClientConnection>,
+                               private HttpRelay::Connection {
  public:
   using Steady = std::chrono::steady_clock;
 
   /// `on_gone` comes once; the caller then lets go of the connection, from the loop.
   static std::shared_ptr<ClientConnection> start(Engine& engine, io::Fd fd,
                                                  std::function<void()> on_gone);
-  ~ClientConnection();
+  ~ClientConnection() override;
 
   /// Ends what is past its limits.
   void sweep(Steady::time_point now);
@@ -43,46 +45,43 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void close();
 
  private:
-  enum class Phase : std::uint8_t { kHead, kDialling, kExchange, kHello, kTunnel, kGone };
+  enum class Phase : std::uint8_t { kHttp, kHello, kTunnel, kGone };
 
   ClientConnection(Engine& engine, std::shared_ptr<io::Socket> client,
                    std::function<void()> on_gone);
 
   // What the client sends.
   void on_client_data(std::string_view bytes);
-  void on_client_drained();
   void on_client_end();
-  void read_heads();
-  /// A refusal when no head can come of what is buffered.
-  std::optional<Refusal> doubt_in_input();
-  void on_head(const wire::RequestHead& head);
+  void on_request(const wire::RequestHead& head) override;
   void on_connect(const wire::RequestHead& head);
-  void on_forward(ForwardRequest request);
+  void on_forward(ForwardRequest request, std::shared_ptr<const SecretMask> mask);
   /// A CONNECT to where secrets are lent: TLS ends in this proxy.
   void begin_secret(const EgressTarget& target);
   /// Adds what is lent for plain HTTP; answers and returns false when the destination is shut.
-  bool lend_plain(const wire::RequestHead& head, ForwardRequest& request);
+  bool lend_plain(const wire::RequestHead& head, ForwardRequest& request,
+                  std::shared_ptr<const SecretMask>& mask);
 
   // Towards the upstream.
   /// Judges the name; answers and returns false when it is refused.
   std::optional<EgressVerdict> admit(const EgressTarget& target, bool keep_alive);
   void dial(const EgressTarget& target, EgressVerdict verdict);
+  void redial() override;
   void on_dialled(Dial::Outcome outcome);
   /// To `upstream`, or to the socket that stands.
   void begin_tunnel(io::Fd upstream, std::string early_down);
+  void on_upgrade(std::string_view early) override;
   void note_server_name(std::string_view first_bytes);
-  void begin_exchange();
-  void send_request_body();
+  void have_upstream(std::shared_ptr<io::Socket> socket, std::string of);
   void watch_upstream();
   void on_upstream_data(std::string_view bytes);
   void on_upstream_end();
   void on_upstream_lost();
-  void finish_exchange(bool upstream_is_clean);
   /// Takes over a connection to the request's target that stands, when one may be used.
   bool reuse_upstream();
   /// Leaves a quiet upstream to whoever asks for the same target next.
   void park_upstream();
-  void drop_upstream();
+  void drop_upstream() override;
 
   // Strict TLS: nothing is passed on before its hello is judged.
   void begin_hello();
@@ -99,39 +98,29 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool still_allowed(bool stricter) const;
   /// Whether the policy, as it is now, lets `target` be served from an address that was dialled.
   bool is_open_at(const EgressTarget& target, const std::string& address) const;
-  void refuse(const Refusal& refusal, bool keep_alive);
-  void fail_exchange(const Refusal& refusal);
-  void cut_off();  ///< At once, so that the client sees it break.
-  void finish();
+  void cut_off() override;
+  void finish() override;
   void log_end();
 
   Engine& engine_;
   std::shared_ptr<io::Socket> client_;
   std::function<void()> on_gone_;
-  Phase phase_ = Phase::kHead;
+  Phase phase_ = Phase::kHttp;
   const Steady::time_point born_ = Steady::now();
   Steady::time_point last_activity_ = born_;
-  std::optional<Steady::time_point> head_began_;
-
-  std::string input_;  // bytes of the client that nobody took yet
-  std::size_t checked_ = 0;
-  bool client_ended_ = false;
+  PlainStream client_stream_;
+  HttpRelay http_;
 
   std::shared_ptr<Dial> dial_;
-  std::string method_;  // of the request at hand; empty when it could not be read
   std::optional<EgressTarget> target_;
-  std::optional<ForwardRequest> request_;  // of the exchange; none for a CONNECT
-  std::optional<BodyRelay> request_body_;
-  std::optional<ResponseRelay> response_;
   std::string dialled_address_;
 
   std::shared_ptr<io::Socket> upstream_;
+  std::optional<PlainStream> upstream_stream_;
   std::string upstream_of_;  // `host:port` of the upstream
   bool counted_ = false;     // in engine_.upstreams
-  bool reused_ = false;      // this exchange runs on a connection that served before
   std::shared_ptr<Tunnel> tunnel_;
   std::shared_ptr<SecretConnection> secret_;  // in place of a tunnel
-  std::shared_ptr<const SecretMask> mask_;    // of the plain request at hand; shared with the book
 
   /// What strict TLS looks at before a tunnel is open.
   struct Hello {

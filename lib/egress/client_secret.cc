@@ -15,13 +15,15 @@ void ClientConnection::begin_secret(const EgressTarget& target) {
   const auto found = engine_.secrets.find(target, engine_.clock.now());
   if (const auto* refusal = std::get_if<Refusal>(&found)) {
     engine_.denied.add(target, refusal->reason, engine_.clock.now());
-    return refuse(*refusal, false);
+    return http_.refuse(*refusal, false);
   }
   auto session = std::get<const SecretBook::Lent*>(found)->server->accept(target.host());
   if (!session) {
-    return refuse({kUnavailable, "secret_unavailable", "No TLS session could be begun."}, false);
+    return http_.refuse({kUnavailable, "secret_unavailable", "No TLS session could be begun."},
+                        false);
   }
   phase_ = Phase::kTunnel;
+  http_.stop();
   target_ = target;
   counted_ = true;  // It holds one upstream at most.
   ++engine_.upstreams;
@@ -30,7 +32,7 @@ void ClientConnection::begin_secret(const EgressTarget& target) {
                                     {.client = client_,
                                      .target = target,
                                      .session = *std::move(session),
-                                     .early = std::exchange(input_, {})},
+                                     .early = std::exchange(http_.input(), {})},
                                     [weak = weak_from_this()] {
                                       if (const auto alive = weak.lock()) {
                                         alive->finish();
@@ -38,8 +40,8 @@ void ClientConnection::begin_secret(const EgressTarget& target) {
                                     });
 }
 
-bool ClientConnection::lend_plain(const wire::RequestHead& head, ForwardRequest& request) {
-  mask_.reset();
+bool ClientConnection::lend_plain(const wire::RequestHead& head, ForwardRequest& request,
+                                  std::shared_ptr<const SecretMask>& mask) {
   // The policy speaks first: a denied name is denied for that reason.
   if (!engine_.secrets.lends_to_host(request.target.host()) ||
       !engine_.policy.decide(request.target).allowed) {
@@ -48,17 +50,17 @@ bool ClientConnection::lend_plain(const wire::RequestHead& head, ForwardRequest&
   const auto found = engine_.secrets.find(request.target, engine_.clock.now());
   if (const auto* refusal = std::get_if<Refusal>(&found)) {
     engine_.denied.add(request.target, refusal->reason, engine_.clock.now());
-    refuse(*refusal, false);
+    http_.refuse(*refusal, false);
     return false;
   }
   const SecretBook::Lent& lent = *std::get<const SecretBook::Lent*>(found);
   auto plan = plan_lent_plain(head, lent.secrets);
   if (const auto* refusal = std::get_if<Refusal>(&plan)) {
-    refuse(*refusal, false);
+    http_.refuse(*refusal, false);
     return false;
   }
   request = std::get<ForwardRequest>(std::move(plan));
-  mask_ = lent.mask;
+  mask = lent.mask;
   engine_.secrets.count(lent, engine_.clock.now());
   return true;
 }

@@ -19,10 +19,11 @@ constexpr std::string_view kAccessDenied("\x15\x03\x03\x00\x02\x02\x31", 7);
 
 void ClientConnection::begin_hello() {
   phase_ = Phase::kHello;
+  http_.stop();
   hello_.emplace(Hello{.began = Steady::now()});
   client_->resume_reading();
   read_hello();
-  if (phase_ == Phase::kHello && client_ended_) {
+  if (phase_ == Phase::kHello && http_.client_ended()) {
     finish();
   }
 }
@@ -31,9 +32,10 @@ void ClientConnection::read_hello() {
   if (hello_->judged) {
     return;  // What comes now waits for the server.
   }
-  std::string_view rest = std::string_view(input_).substr(hello_->read);
+  const std::string& input = http_.input();
+  std::string_view rest = std::string_view(input).substr(hello_->read);
   const auto state = hello_->reader.feed(rest);
-  hello_->read = input_.size() - rest.size();
+  hello_->read = input.size() - rest.size();
   if (state == ClientHelloReader::State::kNotTls) {
     return deny_hello({false, EgressReason::kNotTls, verdict_.rule});
   }
@@ -53,8 +55,9 @@ void ClientConnection::on_hello() {
   hello_->judged = true;
   hello_->bytes_up += hello_->read;
   watch_upstream();
-  upstream_->write(input_.substr(0, hello_->read));
-  input_.erase(0, std::exchange(hello_->read, 0));
+  std::string& input = http_.input();
+  upstream_->write(input.substr(0, hello_->read));
+  input.erase(0, std::exchange(hello_->read, 0));
 }
 
 void ClientConnection::on_server_flight(std::string_view bytes) {

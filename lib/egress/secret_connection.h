@@ -2,7 +2,7 @@
 
 #include "egress/dialer.h"
 #include "egress/engine.h"
-#include "egress/forward.h"
+#include "egress/http_relay.h"
 #include "egress/tls_stream.h"
 #include "io/socket.h"
 
@@ -19,9 +19,10 @@ namespace sandboxkit::egress {
 /// here, every request is judged by itself and gets the secrets, and goes on over a TLS connection
 /// of our own whose certificate was proven before a byte of the request leaves.
 ///
-/// handshake -> head -> (refused | dialling) -> exchange -> head ... or pipe (websocket) -> gone
+/// handshake -> http (of an HttpRelay) -> pipe (websocket) -> gone
 /// Thread-safety: the loop's thread.
-class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
+class SecretConnection final : public std::enable_shared_from_this<SecretConnection>,
+                               private HttpRelay::Connection {
  public:
   using Steady = std::chrono::steady_clock;
 
@@ -36,7 +37,7 @@ class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
   /// `on_done` comes once, from the loop, unless `close` was called.
   static std::shared_ptr<SecretConnection> start(Engine& engine, Begin begin,
                                                  std::function<void()> on_done);
-  ~SecretConnection();
+  ~SecretConnection() override;
 
   /// Ends what is past the limits of a handshake or a head.
   void sweep(Steady::time_point now);
@@ -44,7 +45,7 @@ class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
   Steady::time_point last_activity() const { return last_activity_; }
 
  private:
-  enum class Phase : std::uint8_t { kHandshake, kHead, kDialling, kExchange, kPipe, kGone };
+  enum class Phase : std::uint8_t { kHandshake, kHttp, kPipe, kGone };
 
   SecretConnection(Engine& engine, EgressTarget target, std::function<void()> on_done)
       : engine_(engine), target_(std::move(target)), on_done_(std::move(on_done)) {}
@@ -56,32 +57,27 @@ class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
   void on_client_drained();
   void on_client_end();
   void on_client_closed(const Error& error);
-  void read_heads();
-  void on_head(const wire::RequestHead& head);
+  void on_request(const wire::RequestHead& head) override;
 
   // The upstream's side.
   void dial();
+  void redial() override { dial(); }
   void on_dialled(Dial::Outcome outcome);
   void watch_upstream(std::shared_ptr<io::Socket> socket, TlsSession session);
   void on_upstream_open();
   void on_upstream_data(std::string_view bytes);
   void on_upstream_end();
   void on_upstream_closed(const Error& error);
-  void on_upstream_lost();
-  void begin_exchange();
-  void send_request_body();
-  void finish_exchange(bool upstream_is_clean);
-  void drop_upstream();
-  void drop_request();
+  void on_upgrade(std::string_view early) override;
+  void pass_down(std::string_view bytes);
+  void drop_upstream() override;
 
   // Ends.
-  void refuse(const Refusal& refusal, bool keep_alive);
   /// Counts it among what the wall denied.
   void deny_here(const Refusal& refusal);
-  void fail_exchange(const Refusal& refusal);
   void log_use(const SecretBook::Lent& lent);
-  void cut_off();  ///< At once, so that the client sees it break.
-  void finish();
+  void cut_off() override;
+  void finish() override;
 
   Engine& engine_;
   const EgressTarget target_;
@@ -89,22 +85,13 @@ class SecretConnection : public std::enable_shared_from_this<SecretConnection> {
   Phase phase_ = Phase::kHandshake;
   Steady::time_point phase_began_ = Steady::now();
   Steady::time_point last_activity_ = phase_began_;
-  std::optional<Steady::time_point> head_began_;
 
   std::shared_ptr<TlsStream> client_;
-  std::string input_;  // decoded bytes of the client that nobody took yet
-  bool client_ended_ = false;
+  std::optional<HttpRelay> http_;  // once the client is there
 
   std::shared_ptr<Dial> dial_;
   std::shared_ptr<TlsStream> upstream_;
   bool upstream_open_ = false;  // its certificate is proven
-  bool reused_ = false;         // this exchange runs on a connection that served before
-
-  std::string method_;
-  std::optional<ForwardRequest> request_;   // holds the secrets
-  std::shared_ptr<const SecretMask> mask_;  // Shared with the book.
-  std::optional<BodyRelay> request_body_;
-  std::optional<ResponseRelay> response_;
 };
 
 }  // namespace sandboxkit::egress

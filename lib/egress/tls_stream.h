@@ -1,5 +1,6 @@
 #pragma once
 
+#include "egress/stream.h"
 #include "egress/tls_context.h"
 #include "io/socket.h"
 
@@ -21,7 +22,7 @@ namespace sandboxkit::egress {
 /// other reasons: `sni_mismatch`, `certificate_refused`, `tls_failed`, `connection_closed`. After
 /// our own `close` no callback comes, and none comes from inside of a call.
 /// Thread-safety: the loop's thread.
-class TlsStream : public std::enable_shared_from_this<TlsStream> {
+class TlsStream final : public Stream, public std::enable_shared_from_this<TlsStream> {
  public:
   struct Handlers {
     std::function<void()> on_open{};  ///< The handshake is done; only now may be written.
@@ -35,14 +36,14 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   static std::shared_ptr<TlsStream> start(std::shared_ptr<io::Socket> socket, TlsSession session,
                                           std::string early, Handlers handlers);
 
-  void write(std::string_view plain);
+  void write(std::string_view plain) override;
   /// Says close_notify; the other direction goes on.
   void shutdown_write();
   void close();
   void close_after_flush();  ///< Says close_notify and writes out what is queued.
-  void pause_reading();
-  void resume_reading();
-  bool is_full() const { return socket_->is_full(); }
+  void pause_reading() override;
+  void resume_reading() override;
+  bool is_full() const override { return socket_->is_full(); }
   bool is_open() const { return !over_; }
 
  private:
