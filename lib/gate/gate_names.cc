@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::array kOperationNames = {
     "read", "list", "stat",    "write", "create", "delete", "meta",   "rename", "link",   "symlink",
-    "exec", "env",  "connect", "unix",  "listen", "signal", "ptrace", "mount",  "device",
+    "exec", "env",  "connect", "unix",  "listen", "signal", "ptrace", "mount",  "device", "unknown",
 };
-static_assert(kOperationNames.size() == static_cast<std::size_t>(GateOperation::kDevice) + 1);
+static_assert(kOperationNames.size() == static_cast<std::size_t>(GateOperation::kUnknown) + 1);
 
 }  // namespace
 
@@ -22,7 +22,7 @@ const char* name_of(GateOperation operation) {
 }
 
 Result<GateOperation> gate_operation_from(std::string_view name) {
-  for (std::size_t i = 0; i < kOperationNames.size(); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(GateOperation::kUnknown); ++i) {
     if (name == kOperationNames[i]) {
       return static_cast<GateOperation>(i);
     }

@@ -1,255 +1,224 @@
-#include "sandboxkit/gate.h"
+#include "tests/unit/gate/world.h"
 
 #include <functional>
-#include <map>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
-using namespace sandboxkit;  // NOLINT(google-build-using-namespace)
+using namespace sandboxkit;             // NOLINT(google-build-using-namespace)
+using namespace sandboxkit::gate_test;  // NOLINT(google-build-using-namespace)
 
-namespace {
-
-using Op = GateOperation;
-using Ops = std::set<GateOperation>;
-
-/// A file system of a few names; what is not in it does not exist.
-class FakeEyes final : public FileEyes {
- public:
-  std::map<std::string, SeenPath> names{};
-  bool blind = false;
-
-  Result<SeenPath> look(const std::string& cwd, const std::string& path) const override {
-    if (blind) {
-      return Error{ErrorCode::kUnavailable, "it changed while we looked"};
-    }
-    const std::string absolute = path.starts_with('/') ? path : cwd + "/" + path;
-    const auto found = names.find(absolute);
-    return found != names.end() ? found->second : SeenPath{.canonical = absolute};
-  }
-};
-
-constexpr WallTime kNow{std::chrono::milliseconds{1'000'000}};
-constexpr WallTime kLater{std::chrono::milliseconds{2'000'000}};
-
-GatePolicy policy() {
-  GatePolicy policy;
-  policy.denials = {GateRule{"/home/u/.ssh", Ops{Op::kRead, Op::kWrite, Op::kCreate, Op::kDelete},
-                             FileIdentity{1, 77}, "policy.json:3"},
-                    GateRule{"/home/u/proj/.git/hooks", Ops{Op::kWrite, Op::kCreate, Op::kDelete},
-                             std::nullopt, "policy.json:4"}};
-  policy.roots = {GateRoot{"/home/u/proj", RootAccess::kReadWrite},
-                  GateRoot{"/usr", RootAccess::kReadOnly}};
-  policy.exclusions = {"/home/u/proj/.github/workflows"};
-  return policy;
+TEST_CASE("the strictest item decides and every item is judged") {
+  const auto decision = decide({}, {item(Op::kRead, "src/a.c"), item(Op::kRead, "/srv/x"),
+                                    item(Op::kRead, "/home/u/.ssh/id_rsa")});
+  CHECK(decision.answer == GateAnswer::kDeny);
+  REQUIRE(decision.items.size() == 3);
+  CHECK(decision.items[0].answer == GateAnswer::kAllow);
+  CHECK(decision.items[1].answer == GateAnswer::kAsk);
+  CHECK(decision.decisive.canonical == "/home/u/.ssh/id_rsa");
 }
 
-PermissionGate gate(PermissionMode mode, GatePolicy with = policy()) {
-  auto made = PermissionGate::create(
-      {.state_dir = "/home/u/.local/state/sandboxkit", .install_dirs = {"/usr/lib/sandboxkit"}},
-      std::move(with), mode);
-  REQUIRE_MESSAGE(made.has_value(), made.error().message);
-  return std::move(*made);
-}
-
-GateGrant grant(const std::string& id, const std::string& path, Ops operations) {
-  return GateGrant{.id = id,
-                   .rule = GateRule{path, std::move(operations), std::nullopt, "grants.json"},
-                   .agent = "a",
-                   .expires = kLater};
-}
-
-GateRequest request(std::vector<GateItem> items) {
-  return GateRequest{.cwd = "/home/u/proj", .items = std::move(items), .agent = "a"};
-}
-
-GateDecision decide(const GateItem& item, const GateGrants& grants = {},
-                    PermissionMode mode = PermissionMode::kPrompt) {
-  return gate(mode).decide(request({item}), grants, FakeEyes{}, kNow);
-}
-
-}  // namespace
-
-TEST_CASE("the branches speak in the order of the document") {
+TEST_CASE("each branch speaks only where none before it did") {
+  // The same read is allowed by the tree and by both kinds of grant; what comes first is taken away
+  // one by one.
+  const GrantedUse use{.operations = {Op::kRead}, .target = "/home/u/**"};
   struct Row {
-    GateItem item;
-    GateAnswer answer;
+    const char* path;
+    bool permanent;
+    bool session;
     GateBranch branch;
   };
-  GateGrants grants;
-  // The permanent grant covers all, so that whatever comes before it must speak first.
-  grants.permanent = {grant("g_1", "/home/u", Ops{Op::kRead, Op::kWrite, Op::kUnix})};
-  grants.session = {grant("g_2", "/", Ops{Op::kRead, Op::kUnix}),
-                    grant("g_3", "LD_PRELOAD", Ops{Op::kEnv}), grant("g_4", "LANG", Ops{Op::kEnv})};
   const std::vector<Row> rows = {
-      {{Op::kRead, "/home/u/.local/state/sandboxkit/grants.json"},
-       GateAnswer::kDeny,
-       GateBranch::kHardlock},
-      {{Op::kUnix, "/var/run/docker.sock"}, GateAnswer::kDeny, GateBranch::kHardlock},
-      {{Op::kEnv, "LD_PRELOAD"}, GateAnswer::kDeny, GateBranch::kHardlock},
-      {{Op::kPtrace, "1"}, GateAnswer::kDeny, GateBranch::kHardlock},
-      {{Op::kRead, "/home/u/.ssh/id_ed25519"}, GateAnswer::kDeny, GateBranch::kMandatoryDenial},
-      {{Op::kWrite, "/home/u/proj/.git/hooks/pre-commit"},
-       GateAnswer::kDeny,
-       GateBranch::kMandatoryDenial},
-      {{Op::kWrite, "/home/u/proj/main.c"}, GateAnswer::kAllow, GateBranch::kWorkTree},
-      {{Op::kRead, "/home/u/proj/.git/hooks/pre-commit"},
-       GateAnswer::kAllow,
-       GateBranch::kWorkTree},
-      {{Op::kWrite, "/home/u/proj/.github/workflows/ci.yml"},
-       GateAnswer::kAllow,
-       GateBranch::kPermanentGrant},
-      {{Op::kRead, "/home/u/notes.txt"}, GateAnswer::kAllow, GateBranch::kPermanentGrant},
-      {{Op::kRead, "/srv/data"}, GateAnswer::kAllow, GateBranch::kSessionGrant},
-      {{Op::kEnv, "LANG"}, GateAnswer::kAllow, GateBranch::kSessionGrant},
-      {{Op::kWrite, "/srv/data"}, GateAnswer::kAsk, GateBranch::kAsk},
-      {{Op::kConnect, "example.org:443"}, GateAnswer::kAsk, GateBranch::kAsk},
+      {"/home/u/.local/state/sandboxkit/gate/x", true, true, GateBranch::kHardlock},
+      {"/home/u/.ssh/x", true, true, GateBranch::kMandatoryDenial},
+      {"/home/u/proj/x", true, true, GateBranch::kWorkTree},
+      {"/home/u/x", true, true, GateBranch::kPermanentGrant},
+      {"/home/u/x", false, true, GateBranch::kSessionGrant},
+      {"/home/u/x", false, false, GateBranch::kAsk},
   };
   for (const Row& row : rows) {
-    CAPTURE(name_of(row.item.operation));
-    CAPTURE(row.item.target);
-    const GateDecision decision = decide(row.item, grants);
-    CHECK(decision.answer == row.answer);
-    CHECK(decision.decisive.branch == row.branch);
-    CHECK(decision.judged);
+    CAPTURE(std::string(row.path));
+    Question with;
+    with.item = item(Op::kRead, row.path);
+    if (row.permanent) {
+      with.permanent = {permanent(with.eyes, use)};
+    }
+    if (row.session) {
+      with.granted = {for_session(use)};
+    }
+    CHECK(decide(with).decisive.branch == row.branch);
   }
 }
 
 TEST_CASE("strict denies what prompt asks, and nothing else differs") {
-  for (const char* path : {"/home/u/.ssh/x", "/home/u/proj/x", "/srv/data"}) {
+  for (const char* path : {"/home/u/.ssh/x", "/home/u/proj/x", "/srv/data", "/proc/1/mem"}) {
     CAPTURE(std::string(path));
-    const auto prompt = decide({Op::kRead, path});
-    const auto strict = decide({Op::kRead, path}, {}, PermissionMode::kStrict);
+    Question with;
+    with.item = item(Op::kRead, path);
+    const auto prompt = decide(with);
+    with.mode = PermissionMode::kStrict;
+    const auto strict = decide(with);
     CHECK(strict.decisive.branch == prompt.decisive.branch);
     CHECK(strict.answer == (prompt.answer == GateAnswer::kAsk ? GateAnswer::kDeny : prompt.answer));
   }
 }
 
-TEST_CASE("off judges nothing and says so") {
-  const auto decision = decide({Op::kRead, "/home/u/.ssh/x"}, {}, PermissionMode::kOff);
-  CHECK(decision.answer == GateAnswer::kAllow);
-  CHECK_FALSE(decision.judged);
-  CHECK(decision.decisive.reason == "mode_off");
+TEST_CASE("what cannot be seen is denied, by the branch that knows its name") {
+  Question with;
+  with.eyes.blind = true;
+  with.item = item(Op::kRead, "src/a.c");
+  CHECK(told(decide(with)) == "deny hardlock cannot_see");
+  with.item = item(Op::kRead, "/home/u/.ssh/id_rsa");
+  CHECK(told(decide(with)) == "deny mandatory_denial denied");
+  Question closed;
+  closed.eyes.closed.insert(kTree + "/src");
+  closed.item = item(Op::kDelete, "src");
+  CHECK(told(decide(closed)) == "deny hardlock cannot_see");
 }
 
-TEST_CASE("the strictest item decides and every item is judged") {
-  const auto decision = gate(PermissionMode::kPrompt)
-                            .decide(request({{Op::kRead, "main.c"},
-                                             {Op::kRead, "/home/u/.ssh/id"},
-                                             {Op::kRead, "/srv/x"}}),
-                                    {}, FakeEyes{}, kNow);
-  CHECK(decision.answer == GateAnswer::kDeny);
-  REQUIRE(decision.items.size() == 3);
-  CHECK(decision.items[0].answer == GateAnswer::kAllow);
-  CHECK(decision.items[2].answer == GateAnswer::kAsk);
-  CHECK(decision.decisive.canonical == "/home/u/.ssh/id");
+TEST_CASE("a request without items or with too many is malformed") {
+  CHECK(told(decide({}, {})) == "deny hardlock malformed");
+  CHECK(told(decide({}, std::vector<GateItem>(1025, item(Op::kRead, "src/a.c")))) ==
+        "deny hardlock malformed");
+  CHECK(decide({}, std::vector<GateItem>(1024, item(Op::kRead, "/etc/hosts"))).answer ==
+        GateAnswer::kAllow);
 }
 
-TEST_CASE("a denied object is denied under every name of it") {
-  FakeEyes eyes;
-  eyes.names["/home/u/proj/key"] = {.canonical = "/home/u/.ssh/id", .links = {"/home/u/proj/key"}};
-  eyes.names["/home/u/proj/hard"] = {.canonical = "/home/u/proj/hard",
-                                     .identity = FileIdentity{1, 77}};
-  eyes.names["/home/u/.ssh/away"] = {.canonical = "/home/u/proj/x", .links = {"/home/u/.ssh/away"}};
-  eyes.names["/home/u/proj/../.ssh/id"] = {.canonical = "/home/u/.ssh/id"};
-  for (const char* path : {"key", "hard", "/home/u/.ssh/away", "/home/u/.SSH/id", "../.ssh/id"}) {
-    CAPTURE(std::string(path));
-    const auto decision =
-        gate(PermissionMode::kPrompt).decide(request({{Op::kRead, path}}), {}, eyes, kNow);
-    CHECK(decision.answer == GateAnswer::kDeny);
-    CHECK(decision.decisive.branch == GateBranch::kMandatoryDenial);
+TEST_CASE("an item that could not be read is denied and says why") {
+  GateItem broken = item(Op::kRead, "src/a.c");
+  broken.problem = "unknown member `pth`";
+  const auto decision = decide({}, {broken});
+  CHECK(told(decision) == "deny hardlock malformed");
+  CHECK(explain(decision).find("unknown member") != std::string::npos);
+}
+
+TEST_CASE("a grant that a denial shadows, that is too wide or that names no place is refused") {
+  struct Row {
+    GrantedUse use;
+    const char* reason;
+    const char* field;
+  };
+  const std::vector<Row> rows = {
+      {{.operations = {Op::kRead}, .target = "~/.ssh/config"}, "shadowed", "target"},
+      {{.operations = {Op::kWrite}, .target = "${tree}/.git/hooks/**"}, "shadowed", "target"},
+      {{.operations = {Op::kRead}, .target = "/srv/**/.env"}, "shadowed", "target"},
+      {{.operations = {Op::kRead}, .target = "~/.local/state/sandboxkit/gate/x"},
+       "shadowed",
+       "target"},
+      {{.operations = {Op::kUnix}, .target = "/var/run/docker.sock"}, "shadowed", "target"},
+      {{.operations = {Op::kRead}, .target = "/home/u/**"}, "too_wide", "target"},
+      {{.operations = {Op::kRead}, .target = "/home"}, "too_wide", "target"},
+      {{.operations = {Op::kRead}, .target = "/**/x"}, "too_wide", "target"},
+      {{.operations = {Op::kRead}, .target = "notes.txt"}, "", "target"},
+      {{.operations = {}, .target = "/srv/x"}, "", "op"},
+      {{.operations = {Op::kExec}, .target = "/usr/bin/git"}, "", "argv"},
+      {{.operations = {Op::kExec}, .argv = {"sudo", "ls"}}, "shadowed", "target"},
+      {{.operations = {Op::kExec}, .argv = {"env", "sudo", "ls"}}, "shadowed", "target"},
+      {{.operations = {Op::kEnv}, .target = "NPM_TOKEN"}, "shadowed", "target"},
+      {{.operations = {Op::kEnv}, .target = "LD_PRELOAD"}, "shadowed", "target"},
+      {{.operations = {Op::kConnect}, .target = "169.254.169.254:80"}, "shadowed", "target"},
+      {{.operations = {Op::kPtrace}, .target = "1"}, "shadowed", "target"},
+  };
+  const auto gate = gate_of({});
+  for (const Row& row : rows) {
+    CAPTURE(row.use.target);
+    const auto status = gate.check_new(row.use);
+    REQUIRE_FALSE(status.has_value());
+    CHECK(status.error().reason == row.reason);
+    CHECK(status.error().field == row.field);
+  }
+  for (const GrantedUse& use : {GrantedUse{.operations = {Op::kRead}, .target = "/srv/data/**"},
+                                GrantedUse{.operations = {Op::kRead}, .target = "~/.bashrc"},
+                                GrantedUse{.operations = {Op::kEnv}, .target = "EDITOR"},
+                                GrantedUse{.operations = {Op::kConnect}, .target = "x.com:443"}}) {
+    CAPTURE(use.target);
+    CHECK(gate.check_new(use).has_value());
   }
 }
 
-TEST_CASE("a name that only begins like a protected one is not protected") {
-  CHECK(decide({Op::kRead, "/home/u/.sshx"}).decisive.branch == GateBranch::kAsk);
+TEST_CASE("kept grants that cannot be read name the grant") {
+  const Question with;
+  auto grant = permanent(with.eyes, {.operations = {Op::kRead}, .target = "/srv/x"});
+  auto wrong = permanent(with.eyes, {.operations = {Op::kRead}, .target = "/srv//x"});
+  const auto compiled = gate_of(with).compile(std::vector{grant, wrong}, {});
+  REQUIRE_FALSE(compiled.has_value());
+  CHECK(compiled.error().field == "grants[1].target");
 }
 
-TEST_CASE("a directory that holds something protected cannot be deleted or renamed away") {
-  for (const GateItem& item : {GateItem{Op::kDelete, "/home/u/proj/.git"},
-                               GateItem{Op::kRename, "/home/u/proj/.git", "/home/u/proj/old"}}) {
-    const auto decision = decide(item);
-    CHECK(decision.answer == GateAnswer::kDeny);
-    CHECK(decision.decisive.reason == "contains_denied");
-  }
-}
-
-TEST_CASE("a rename into a protected place and a hard link of a protected file are denied") {
-  CHECK(decide({Op::kRename, "x", "/home/u/proj/.git/hooks/pre-commit"}).answer ==
-        GateAnswer::kDeny);
-  CHECK(decide({Op::kLink, "/home/u/.ssh/id", "/home/u/proj/id"}).answer == GateAnswer::kDeny);
-}
-
-TEST_CASE("a read-only root allows reading alone") {
-  CHECK(decide({Op::kRead, "/usr/bin/cc"}).answer == GateAnswer::kAllow);
-  CHECK(decide({Op::kWrite, "/usr/bin/cc"}).answer == GateAnswer::kAsk);
-}
-
-TEST_CASE("an exec is a matter of course only in an active box") {
-  const GateItem item{Op::kExec, "/usr/bin/cc", "", {"cc", "main.c"}};
-  CHECK(decide(item).answer == GateAnswer::kAsk);
-  GatePolicy boxed = policy();
-  boxed.box_is_active = true;
-  CHECK(gate(PermissionMode::kPrompt, boxed)
-            .decide(request({item}), {}, FakeEyes{}, kNow)
-            .decisive.branch == GateBranch::kWorkTree);
-}
-
-TEST_CASE("a grant that has expired or was given to another agent does not count") {
-  GateGrants grants;
-  grants.permanent = {grant("g_1", "/srv", Ops{Op::kRead})};
-  CHECK(decide({Op::kRead, "/srv/x"}, grants).answer == GateAnswer::kAllow);
-  grants.permanent[0].expires = kNow;
-  CHECK(decide({Op::kRead, "/srv/x"}, grants).answer == GateAnswer::kAsk);
-  grants.permanent[0].expires = kLater;
-  grants.permanent[0].agent = "b";
-  CHECK(decide({Op::kRead, "/srv/x"}, grants).answer == GateAnswer::kAsk);
-}
-
-TEST_CASE("what cannot be read or seen is denied") {
-  CHECK(decide({Op::kRead, ""}).decisive.reason == "malformed");
-  CHECK(decide({Op::kRead, std::string("a\0b", 3)}).decisive.reason == "malformed");
-  CHECK(decide({Op::kRead, std::string(4097, 'a')}).decisive.reason == "malformed");
-  CHECK(decide({Op::kExec, "/usr/bin/cc"}).decisive.reason == "malformed");
-  CHECK(decide({Op::kRename, "a"}).decisive.reason == "malformed");
-  CHECK(gate(PermissionMode::kPrompt).decide(request({}), {}, FakeEyes{}, kNow).answer ==
-        GateAnswer::kDeny);
-  FakeEyes blind;
-  blind.blind = true;
-  const auto decision =
-      gate(PermissionMode::kPrompt).decide(request({{Op::kRead, "a"}}), {}, blind, kNow);
-  CHECK(decision.answer == GateAnswer::kDeny);
-  CHECK(decision.decisive.reason == "cannot_see");
-}
-
-TEST_CASE("a policy that would open the gate's own state is refused") {
-  const GateSelf self{.state_dir = "/home/u/.local/state/sandboxkit"};
-  const auto made = [&](const std::function<void(GatePolicy&)>& change) {
-    GatePolicy changed;
-    change(changed);
-    const auto gate = PermissionGate::create(self, changed, PermissionMode::kStrict);
+TEST_CASE("a policy that would open the home or the gate's own state is refused") {
+  const auto made = [&](const std::function<void(GatePolicy&, GateSession&)>& change) {
+    GatePolicy policy = GatePolicy::shipped();
+    const FakeEyes eyes = machine();
+    GateSession with = session(eyes);
+    change(policy, with);
+    const auto gate = PermissionGate::create(with, policy, PermissionMode::kStrict);
     return gate ? std::string("taken") : gate.error().field;
   };
-  CHECK(made([](auto& p) { p.roots = {{"/home/u", RootAccess::kReadWrite}}; }) == "roots[0]");
-  CHECK(made([](auto& p) { p.roots = {{"proj", RootAccess::kReadOnly}}; }) == "roots[0]");
-  CHECK(made([](auto& p) { p.roots = {{"/a/../b", RootAccess::kReadOnly}}; }) == "roots[0]");
-  CHECK(made([](auto& p) { p.denials = {GateRule{"/x", {}}}; }) == "denials[0]");
-  CHECK(made([](auto& p) { p.roots = {{"/home/u/proj", RootAccess::kReadWrite}}; }) == "taken");
+  using P = GatePolicy;
+  using S = GateSession;
+  CHECK(made([](P&, S&) {}) == "taken");
+  CHECK(made([](P&, S& s) { s.tree = "/home/u"; }) == "tree");
+  CHECK(made([](P&, S& s) { s.tree = "/"; }) == "tree");
+  CHECK(made([](P&, S& s) { s.tree = "proj"; }) == "tree");
+  CHECK(made([](P&, S& s) { s.home = "home"; }) == "home");
+  CHECK(made([](P&, S& s) { s.state_dirs = {"x"}; }) == "state_dirs[0]");
+  CHECK(made([](P& p, S&) { p.roots = {{"/home", RootAccess::kReadOnly}}; }) == "roots[0]");
+  CHECK(made([](P& p, S&) { p.roots = {{"/a/../b", RootAccess::kReadOnly}}; }) == "roots[0]");
+  CHECK(made([](P& p, S&) {
+          p.roots = {{"/srv/x", RootAccess::kReadOnly},
+                     {"/home/u/.local/state/sandboxkit", RootAccess::kReadWrite}};
+        }) == "roots[1]");
+  CHECK(made([](P& p, S&) { p.denials = {{"/x/", {Op::kRead}, "t"}}; }) == "denials[0]");
+  CHECK(made([](P& p, S&) { p.denials = {{"/x", {}, "t"}}; }) == "denials[0]");
+  CHECK(made([](P& p, S&) { p.denials = {{"/home", {Op::kRead}, "t"}}; }) == "denials[0]");
+  CHECK(made([](P& p, S&) { p.exceptions = {{".env", {Op::kRead}, "t"}}; }) == "exceptions[0]");
+  CHECK(made([](P& p, S&) { p.exceptions = {{"~/x", {}, "t"}}; }) == "exceptions[0]");
+  CHECK(made([](P& p, S&) { p.exclusions = {{"/a//b", {Op::kRead}, "t"}}; }) == "exclusions[0]");
+}
+
+TEST_CASE("the owner's denials, roots and exclusions count like the shipped ones") {
+  Question with;
+  with.policy.denials.push_back({"/srv/data/secret", {Op::kRead}, "policy.json: deny[0]"});
+  with.policy.roots = {{"/srv/data", RootAccess::kReadOnly}};
+  with.policy.exclusions.push_back({"${tree}/docs", {Op::kWrite}, "policy.json: exclude[0]"});
+  with.item = item(Op::kRead, "/srv/data/SECRET/x");
+  const auto denied = decide(with);
+  CHECK(told(denied) == "deny mandatory_denial denied");
+  CHECK(denied.decisive.source == "policy.json: deny[0]");
+  with.item = item(Op::kRead, "/srv/data/x.csv");
+  CHECK(told(decide(with)) == "allow work_tree in_root");
+  with.item = item(Op::kWrite, "/srv/data/x.csv");
+  CHECK(told(decide(with)) == "ask ask not_granted");
+  with.item = item(Op::kDelete, "/srv");
+  CHECK(told(decide(with)) == "deny mandatory_denial contains_denied");
+  with.item = item(Op::kWrite, "docs/x.md");
+  CHECK(told(decide(with)) == "ask ask not_granted");
+}
+
+TEST_CASE("programs that are looked for cannot be replaced where they are found") {
+  Question with;
+  with.permanent = {permanent(with.eyes, {.operations = {Op::kWrite}, .target = "/usr/bin/git"})};
+  with.item = item(Op::kWrite, "/usr/bin/git");
+  CHECK(told(decide(with)) == "deny mandatory_denial denied");
 }
 
 TEST_CASE("a decision can be told in a sentence, and one made by default is a denial") {
-  CHECK(explain(decide({Op::kRead, "/home/u/.ssh/id"})) ==
-        "deny: read of `/home/u/.ssh/id` by mandatory_denial `/home/u/.ssh` (policy.json:3), "
-        "denied.");
+  CHECK(explain(decide({item(Op::kRead, "/home/u/.ssh/id_rsa")})) ==
+        "deny: read of `/home/u/.ssh/id_rsa` by mandatory_denial `~/.ssh` (shipped), denied.");
+  CHECK(explain(decide({item(Op::kRead, "/srv/a\x1b[2J\nb")})).find('\n') == std::string::npos);
   CHECK(GateDecision{}.answer == GateAnswer::kDeny);
   CHECK(GateItemDecision{}.answer == GateAnswer::kDeny);
+  CHECK(told(decide({}, {GateItem{}})) == "deny hardlock malformed");
 }
 
 TEST_CASE("operations and modes have names that read back") {
-  for (int i = 0; i <= static_cast<int>(Op::kDevice); ++i) {
+  for (int i = 0; i < static_cast<int>(Op::kUnknown); ++i) {
     const auto read = gate_operation_from(name_of(static_cast<Op>(i)));
     REQUIRE(read.has_value());
     CHECK(*read == static_cast<Op>(i));
   }
+  CHECK_FALSE(gate_operation_from("unknown").has_value());
   CHECK_FALSE(gate_operation_from("READ").has_value());
   CHECK(*permission_mode_from("strict") == PermissionMode::kStrict);
   CHECK(permission_mode_from("on").error().field == "mode");
