@@ -55,7 +55,7 @@ constexpr const char* kMiddle = R"bash() path="${path:+$path }$word" ;;
 
 constexpr const char* kTail = R"bash(  esac
   case "$path" in
-    exec | shell | rm | show | renew | cp | "egress denied" | "egress set")
+    exec | shell | rm | show | isolation | renew | cp | "egress denied" | "egress set")
       [[ $current == -* ]] || words+=" $(sandboxkit ls --names 2> /dev/null)" ;;
   esac
   if [[ $path == cp && $current != -* ]]; then

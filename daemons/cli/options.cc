@@ -118,6 +118,12 @@ void add_sandbox_commands(Commands& commands) {
               [](Arguments& a) { return show_sandbox(a.common, a.id); })
       ->add_option("sandbox", args.id, "name or id")
       ->required();
+  commands
+      .online(app, "isolation", "how a sandbox is closed, and how that is known",
+              "  sandboxkit isolation build\n  sandboxkit isolation build --json",
+              [](Arguments& a) { return show_isolation(a.common, a.id); })
+      ->add_option("sandbox", args.id, "name or id")
+      ->required();
   CLI::App* renew = commands.online(
       app, "renew", "set how much longer a sandbox lives, from now", "  sandboxkit renew build 2h",
       [](Arguments& a) { return renew_sandbox(a.common, a.id, a.timeout); });

@@ -37,6 +37,7 @@ class Api {
 void add_sandbox_routes(Api& api, Services& services);
 void add_egress_routes(Api& api, Services& services);
 void add_secret_routes(Api& api, Services& services);
+void add_isolation_route(Api& api, Services& services);
 void add_create_route(Api& api, Services& services);
 void add_fleet_routes(Api& api, Services& services);
 void add_join_token_routes(Api& api, Services& services);

@@ -142,8 +142,9 @@ struct Controller::Impl {
              [] { return net::json_response(200, std::string(control::openapi_document())); });
     for (const auto add :
          {control::add_create_route, control::add_sandbox_routes, control::add_egress_routes,
-          control::add_secret_routes, control::add_fleet_routes, control::add_join_token_routes,
-          control::add_key_routes, control::add_sandbox_token_routes, control::add_workspace_routes,
+          control::add_secret_routes, control::add_isolation_route, control::add_fleet_routes,
+          control::add_join_token_routes, control::add_key_routes,
+          control::add_sandbox_token_routes, control::add_workspace_routes,
           control::add_worker_routes, control::add_audit_routes}) {
       add(api, services);
     }

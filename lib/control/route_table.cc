@@ -22,6 +22,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/sandboxes/{id}/egress/denied/stream", Action::kReadSandbox, "lines", true},
     {"GET", "/v1/sandboxes/{id}/secrets", Action::kReadSandbox},
     {"PUT", "/v1/sandboxes/{id}/secrets/{name}", Action::kRotateSecret},
+    {"GET", "/v1/sandboxes/{id}/isolation", Action::kReadSandbox},
     {"GET", "/v1/sandboxes/{id}/stats", Action::kReadSandbox},
     {"POST", "/v1/sandboxes/{id}/tokens", Action::kMintSandboxToken},
     {"GET", "/v1/sandboxes/{id}/tokens", Action::kListSandboxTokens},

@@ -14,8 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds kLongestPause{1'000};
 constexpr std::chrono::milliseconds kShortestPause{50};
 constexpr std::chrono::hours kPurgeInterval{1};
-/// Tombstones are kept this long, so that a late caller still learns why.
-constexpr std::chrono::hours kTombstones{24 * 7};
 
 }  // namespace
 

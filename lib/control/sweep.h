@@ -2,12 +2,16 @@
 
 #include "control/services.h"
 
+#include <chrono>
 #include <functional>
 #include <set>
 #include <string>
 #include <utility>
 
 namespace sandboxkit::control {
+
+/// Tombstones are kept this long, so that a late caller still learns why.
+inline constexpr std::chrono::hours kTombstones{24 * 7};
 
 /// What no call and no report brings about: workers that stay away are lost, creates that nobody
 /// waits for end with `create_wait`, drains come to their deadline, old tombstones are dropped.

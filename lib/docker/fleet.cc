@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "docker/images.h"
 #include "docker/narrowing.h"
+#include "policy/hardening.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -63,8 +64,7 @@ Status check_order(const SandboxOrder& order) {
 /// The word is the order's and may name any runtime of the engine: those that share the host's
 /// kernel can pass a socket of theirs out.
 bool passes_sockets(const std::string& runtime) {
-  return runtime.empty() || runtime == "runc" || runtime == "crun" ||
-         runtime == "io.containerd.runc.v2";
+  return runtime.empty() || policy::shares_kernel(runtime);
 }
 
 }  // namespace

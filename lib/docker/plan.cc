@@ -3,6 +3,7 @@
 #include "docker/seccomp.h"
 #include "docker/trust.h"
 #include "egress/secret_book.h"
+#include "policy/hardening.h"
 
 #include <algorithm>
 #include <cmath>
@@ -60,10 +61,9 @@ std::string proxy_url(const std::string& address) {
   return "http://" + address + ":" + std::to_string(kProxyPort);
 }
 
-/// Capabilities, user and limits by the profile. `sudo` keeps what setuid programs and package
-/// managers need, and nothing that reaches the network's lower layers or the kernel.
+/// Capabilities and limits by the profile.
 json::Object sandbox_host_config(const SandboxSpec& spec) {
-  const bool hardened = spec.profile == HardeningProfile::kHardened;
+  const policy::Hardening hardening = policy::hardening_of(spec.profile);
   json::Object host{
       {"CapDrop", json::Array{"ALL"}},
       {"Memory", spec.memory_mb * kMiB},
@@ -76,11 +76,15 @@ json::Object sandbox_host_config(const SandboxSpec& spec) {
       {"LogConfig", small_log()},
   };
   json::Array security{seccomp_option()};
-  if (hardened) {
+  if (hardening.no_new_privileges) {
     security.emplace_back("no-new-privileges");
-  } else {
-    host.emplace_back("CapAdd", json::Array{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL",
-                                            "SETGID", "SETUID"});
+  }
+  if (!hardening.capabilities.empty()) {
+    json::Array kept;
+    for (const std::string_view capability : hardening.capabilities) {
+      kept.emplace_back(std::string(capability));
+    }
+    host.emplace_back("CapAdd", std::move(kept));
   }
   host.emplace_back("SecurityOpt", std::move(security));
   if (!spec.runtime.empty()) {
@@ -114,10 +118,9 @@ json::Value sandbox_body(const PlanInput& input, Structure structure,
     host.emplace_back("Dns", json::Array{sidecar_address});
     proxy = proxy_url(sidecar_address);
   }
-  const bool hardened = order.spec.profile == HardeningProfile::kHardened;
   json::Object body{
       {"Image", order.spec.image},
-      {"User", hardened ? "1000:1000" : "0:0"},
+      {"User", std::string(policy::hardening_of(order.spec.profile).user)},
       {"Entrypoint", std::move(entrypoint)},
       {"Cmd", json::Array{}},
       {"Env", environment(order.spec, proxy)},

@@ -152,6 +152,13 @@ class FakeController:
             return self.stat(request, json.loads(body)["path"])
         if rest.startswith("/rpc/process.Process/"):
             return self.process(request, rest.rsplit("/", 1)[1], body)
+        if rest == "/isolation":
+            return self.answer(request, 200, {
+                "sandbox": row["id"], "state": "running", "generation": 1, "worker": "w-1",
+                "composed_at": "2020-01-01T00:00:00.000Z", "lines": [
+                    {"topic": "root", "statement": "Not root.", "known": "declared", "details": {}},
+                    {"topic": "wall", "statement": "It stands\x1b[2J.", "known": "structural",
+                     "at": "2020-01-01T00:00:00.000Z", "details": {}}]})
         if rest == "/egress/denied":
             return self.answer(request, 200, {"denied": [
                 {"host": "evil\x1b[2J.test", "port": 443, "reason": "not_in_allow_list", "count": 3,

@@ -36,7 +36,7 @@ class Case(unittest.TestCase):
 
 class Usage(Case):
     def test_every_command_has_help(self):
-        for command in ("create run ls rm show renew exec shell cp workers token key workspace egress audit "
+        for command in ("create run ls rm show isolation renew exec shell cp workers token key workspace egress audit "
                         "place login completion version").split():
             done = self.run_it(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, b""), command)
@@ -190,6 +190,16 @@ class Sandboxes(Online):
     def test_what_the_sandbox_chose_cannot_paint_on_the_terminal(self):
         done = self.run_it("egress", "denied", self.sandbox())
         self.assertIn(b"evil\\x1b[2J.test", done.stdout)
+
+    def test_the_isolation_card_is_for_people_or_as_it_came(self):
+        sandbox = self.sandbox()
+        lines = self.run_it("isolation", sandbox).stdout.decode().splitlines()
+        self.assertEqual(lines[0], f"{sandbox}, running, on w-1")
+        self.assertEqual(lines[1].split(maxsplit=2), ["root", "declared", "Not root."])
+        self.assertIn("It stands\\x1b[2J. (told ", lines[2])
+        card = json.loads(self.run_it("isolation", sandbox, "--json").stdout)
+        self.assertEqual([line["known"] for line in card["lines"]], ["declared", "structural"])
+        self.assertEqual(self.run_it("isolation", "none").returncode, 4)
 
     def test_a_token_is_printed_alone(self):
         done = self.run_it("token", "create", "--unscoped", "--ttl", "1h", "--uses", "3")

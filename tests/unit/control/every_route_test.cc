@@ -29,6 +29,7 @@ const std::vector<Visit> kVisits = {
     {"GET", "/v1/sandboxes/{id}/secrets", "", 200},
     {"PUT", "/v1/sandboxes/{id}/secrets/{name}", R"({"value_from": {"value": "v"}})", 409,
      "secrets_unavailable"},
+    {"GET", "/v1/sandboxes/{id}/isolation", "", 200},
     {"GET", "/v1/sandboxes/{id}/stats", "", 200},
     {"POST", "/v1/sandboxes/{id}/tokens", "{}", 201},
     {"GET", "/v1/sandboxes/{id}/tokens", "", 200},

@@ -88,8 +88,8 @@ int FakeWorker::heartbeat() {
   locked([&] {
     message.facts.problem = problem_;
     for (const auto& [id, sandbox] : sandboxes_) {
-      message.sandboxes.push_back(
-          {sandbox.id, sandbox.generation, sandbox.state, sandbox.expires, sandbox.reason});
+      message.sandboxes.push_back({sandbox.id, sandbox.generation, sandbox.state, sandbox.expires,
+                                   sandbox.reason, sandbox.structure});
     }
   });
   auto client = Client::create({options_.url, identity_->credential});

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "policy/isolation_card.h"
+
+#include <string>
+#include <vector>
+
+namespace sandboxkit::policy {
+
+/// The parts of the card; each adds its lines.
+
+using CardLines = std::vector<CardLine>;
+
+void add_reach(const CardFacts& facts, CardLines& lines);
+void add_wall(const CardFacts& facts, CardLines& lines);
+void add_left_open(const CardFacts& facts, CardLines& lines);
+void add_secrets(const CardFacts& facts, CardLines& lines);
+
+bool is_over(SandboxState state);
+/// `a, b and 3 more`; all of them up to eight.
+std::string listed(const std::vector<std::string>& items);
+
+}  // namespace sandboxkit::policy
