@@ -167,6 +167,17 @@ TEST_CASE("a body that is no policy is refused at its field") {
   }
 }
 
+TEST_CASE("a put policy may name hosts in their own letters, as a create may") {
+  House house;
+  const auto worker = house.worker();
+  const std::string id = made(house, kWalled);
+  CHECK(put_egress(house, id, R"({"allowed_domains": ["bücher.example"]})").status == 202);
+  CHECK(domains(house.get(id).body.find("egress_recorded")) == R"(["xn--bcher-kva.example"])");
+  const auto refused = put_egress(house, id, R"({"allowed_domains": ["a.test", "ｏk.test"]})");
+  CHECK(refused.status == 400);
+  CHECK(refused.body.text("field") == "allowed_domains[1]");
+}
+
 TEST_CASE("a narrowing waits for a worker that is away, and is not called applied before") {
   House house;
   const auto worker = house.worker();
