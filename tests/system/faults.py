@@ -65,8 +65,29 @@ class Events:
                 e["Actor"]["Attributes"].get("name") == f"sbx-{sandbox}"]
 
 
-def check_history(events, sandbox):
+def check_history(events, sandbox, structure="internal-net"):
     """At most one at any moment, and none that started before its wall stood or on another network."""
+    return check_isolated(events, sandbox) if structure == "isolated-ns" else check_walled(events, sandbox)
+
+
+def check_isolated(events, sandbox):
+    """No network, at no moment; its proxy is no container."""
+    running, started = set(), 0
+    for event in events.of(sandbox):
+        actor, attributes = event["Actor"]["ID"], event["Actor"]["Attributes"]
+        step = (event["Type"], event["Action"])
+        assert attributes.get("dev.sandboxkit.role", "sandbox") == "sandbox", event
+        assert event["Type"] != "network" or attributes["name"] == "none", f"{sandbox} has a network: {event}"
+        if step == ("container", "start"):
+            started += 1
+            assert not running, f"a second container of {sandbox} started while one ran"
+            running.add(actor)
+        elif step == ("container", "die"):
+            running.discard(actor)
+    return started
+
+
+def check_walled(events, sandbox):
     running, proxies, walls, started = set(), set(), set(), 0
     joined = {}
     for event in events.of(sandbox):
@@ -102,7 +123,8 @@ def check_history(events, sandbox):
 class FaultHouse(House):
     """Its daemons can be told to die at a fault point; clients of it go on as if nothing were."""
 
-    def __init__(self, folder, upstream_address, **options):
+    def __init__(self, folder, upstream_address, structure="internal-net", **options):
+        self.structure = structure
         super().__init__(folder, upstream_address, **options)
         try:
             self.events = Events(self.engine_socket)
@@ -235,11 +257,13 @@ class FaultHouse(House):
         assert tried["stdout"].split("\n") == ["hello from upstream", "403", "walled", ""], tried
         mine = [c for c in self.objects("containers")
                 if c["Labels"].get("dev.sandboxkit.sandbox") == sandbox]
-        assert sorted(c["Labels"]["dev.sandboxkit.role"] for c in mine) == ["egress", "sandbox"]
+        isolated = self.structure == "isolated-ns"
+        roles = sorted(c["Labels"]["dev.sandboxkit.role"] for c in mine)
+        assert roles == (["sandbox"] if isolated else ["egress", "sandbox"])
         assert {c["Labels"]["dev.sandboxkit.policy-hash"] for c in mine} == {self.policy_hash}
         assert {c["State"] for c in mine} == {"running"}
         assert [n["Internal"] for n in self.objects("networks")
-                if n["Labels"].get("dev.sandboxkit.sandbox") == sandbox] == [True]
+                if n["Labels"].get("dev.sandboxkit.sandbox") == sandbox] == ([] if isolated else [True])
 
     def check_gone(self, sandbox, state="deleted", reason=None):
         row = self.insist("the end in the store", lambda told: told.append(
@@ -254,7 +278,7 @@ class FaultHouse(House):
         view = self.api("GET", "/v1/workers")[1]["workers"][0]
         assert (view["sandboxes"], view["used_cpu_cores"], view["used_memory_mb"]) == (0, 0, 0), view
         assert self.sandboxes() == []
-        assert check_history(self.events, sandbox) >= 0
+        assert check_history(self.events, sandbox, self.structure) >= 0
 
     def check_audit(self, sandbox, **counts):
         for action, count in counts.items():

@@ -133,11 +133,13 @@ class Upstream:
 
 class House:
     structure = "internal-net"
+    worker_folder = None  # In `folder`, unless a class puts it somewhere else.
 
     def __init__(self, folder, upstream_address, worker_options=(), controller_options=(),
                  engine_socket=ENGINE):
         self.engine_socket = engine_socket
         self.folder = pathlib.Path(folder)
+        self.worker_folder = self.worker_folder or self.folder / "worker"
         self.upstream_address = upstream_address
         self.worker_options = list(worker_options)
         self.controller_options = list(controller_options)
@@ -184,7 +186,7 @@ class House:
         """Does not wait for it: it may be told to die at once."""
         self.worker = Daemon(
             [binary("sandboxkit-worker"), "--controller", self.url, "--state-dir",
-             str(self.folder / "worker"), *token, "--name", "w1", "--engine-socket", self.engine_socket,
+             str(self.worker_folder), *token, "--name", "w1", "--engine-socket", self.engine_socket,
              "--guest-binary", binary("sandboxkit-guest"), "--egress-binary", binary("sandboxkit-egress"),
              "--egress-host", f"packages.test={self.upstream_address}",
              "--egress-structure", self.structure,
@@ -273,7 +275,7 @@ class House:
 
     # -- what is left ---------------------------------------------------------------------------
     def controller_id(self):
-        return json.loads((self.folder / "worker" / "worker.json").read_text())["controller"]
+        return json.loads((self.worker_folder / "worker.json").read_text())["controller"]
 
     def objects(self, what):
         label = json.dumps({"label": [f"dev.sandboxkit.controller={self.controller_id()}"]})
@@ -292,7 +294,7 @@ class House:
         found += [n["Name"] for n in self.objects("networks")
                   if n["Labels"].get("dev.sandboxkit.sandbox")]
         found += [v["Name"] for v in self.objects("volumes")]
-        folder = self.folder / "worker" / "sandboxes"
+        folder = self.worker_folder / "sandboxes"
         if folder.exists():
             found += [str(path) for path in folder.iterdir()]
         return found

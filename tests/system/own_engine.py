@@ -3,6 +3,8 @@
 It has a folder and a network namespace of its own: two engines in one namespace would take each
 other's filter rules for leftovers and remove them.
 """
+import contextlib
+import ctypes
 import os
 import pathlib
 import shutil
@@ -13,12 +15,20 @@ import tempfile
 from house import engine, wait_for
 
 ADDRESS = "10.230.254.1"
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*argv):
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (argv, done.stdout, done.stderr)
+
+
+def enter_network(descriptor):
+    """Moves the calling thread, and with it what it starts from now on."""
+    if LIBC.setns(descriptor, CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns: the tests with an engine of their own need root")
 
 
 class OwnEngine:
@@ -53,6 +63,16 @@ class OwnEngine:
 
     def inside(self, *argv):
         return ["nsenter", f"--net=/run/netns/{self.space}", *argv]
+
+    @contextlib.contextmanager
+    def entered(self):
+        """The calling thread stands in the engine's namespace, as a worker on the engine's machine does."""
+        with open("/proc/thread-self/ns/net", "rb") as before, open(f"/run/netns/{self.space}", "rb") as its:
+            enter_network(its.fileno())
+            try:
+                yield self
+            finally:
+                enter_network(before.fileno())
 
     def start(self, *options):
         with open(self.folder / "dockerd.log", "ab") as log:

@@ -3,7 +3,22 @@ import json
 
 import pytest
 
-from house import wait_for
+from house import House, wait_for
+
+STRUCTURES = ["internal-net", "isolated-ns"]
+
+
+@pytest.fixture(scope="module", params=STRUCTURES)
+def house(request, upstream, tmp_path_factory):
+    """One for each structure, in place of the one that the other modules share."""
+    class Built(House):
+        structure = request.param
+    built = Built(tmp_path_factory.mktemp(request.param), upstream.address,
+                  worker_options=["--reconcile-interval-ms", "2000"])
+    yield built
+    left = built.close()
+    assert left == [], f"left behind after the whole run: {left}"
+
 
 TUNNEL = """
 import os, socket, sys, urllib.parse
@@ -37,6 +52,11 @@ def http_status(house, sandbox):
 
 def narrow(house, sandbox, domains):
     return house.api("PUT", f"/v1/sandboxes/{sandbox}/egress", {"allowed_domains": domains, "apply": "now"})
+
+
+def test_a_sandbox_says_how_its_wall_is_made(house, wide):
+    """Its worker tells after it looked at its engine the next time."""
+    wait_for(lambda: house.api("GET", f"/v1/sandboxes/{wide}")[1]["egress_structure"] == house.structure, 30, "the structure")
 
 
 def test_a_narrowing_takes_effect_on_a_sandbox_that_runs(house, wide, nothing_left):
