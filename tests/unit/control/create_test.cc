@@ -214,6 +214,27 @@ TEST_CASE("a refusal for lack of a worker says which kind of lack it is") {
   CHECK(worker->orders().empty());
 }
 
+// Attack 77: what an engine could yesterday says nothing about today.
+TEST_CASE("a worker that loses its wall gets no walled sandbox any more, and keeps what it has") {
+  const House house;
+  const auto worker = house.worker();
+  const auto before = house.create();
+  REQUIRE(before.status == 201);
+  worker->offer({});
+  REQUIRE(worker->heartbeat() == 200);
+  const auto refused = house.create();
+  CHECK(refused.status == 409);
+  CHECK(refused.error() == "worker_capability_unavailable");
+  CHECK(refused.body.text("missing") == "egress");
+  CHECK(worker->orders().size() == 1);
+  CHECK(worker->holds(before.body.text("id")));
+  CHECK(house.call("POST", "/v1/sandboxes", R"({"image": "x", "egress": null})").status == 201);
+
+  worker->offer({"egress"});
+  REQUIRE(worker->heartbeat() == 200);
+  CHECK(house.create().status == 201);
+}
+
 TEST_CASE("a tenant's sandbox never lands on another tenant's worker") {
   const House house;
   const auto worker = house.worker();

@@ -103,6 +103,10 @@ bool FakeWorker::connected() const {
   return locked([&] { return connected_; });
 }
 
+void FakeWorker::offer(const std::vector<std::string>& capabilities) {
+  locked([&] { options_.capabilities = capabilities; });
+}
+
 void FakeWorker::complain(const std::string& problem) {
   locked([&] { problem_ = problem; });
 }

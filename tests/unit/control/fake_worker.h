@@ -64,6 +64,8 @@ class FakeWorker {
   void refuse_creates(int status, const std::string& error, const std::string& message);
   /// Its heartbeats say this from now on; empty: it is well.
   void complain(const std::string& problem);
+  /// Its heartbeats offer these from now on.
+  void offer(const std::vector<std::string>& capabilities);
   /// The sandbox ended by itself: the next heartbeat or inventory says so.
   void end(const std::string& id, const std::string& reason);
   void forget(const std::string& id);
