@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cli/commands.h"
+#include "cli/gate.h"
 
 #include <functional>
 #include <string>
@@ -26,6 +27,7 @@ struct Arguments {
   DeniedOptions denied{};
   EgressSetOptions egress{};
   PlaceOptions place{};
+  GateCheckOptions gate{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};
   std::string shell = "bash";
@@ -83,5 +85,7 @@ class Commands {
 void add_worker_commands(Commands& commands);
 void add_key_commands(Commands& commands);
 void add_audit_commands(Commands& commands);
+/// The permission gate.
+void add_gate_commands(Commands& commands);
 
 }  // namespace sandboxkit::cli

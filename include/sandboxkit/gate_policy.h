@@ -50,7 +50,7 @@ enum class RootAccess : std::uint8_t { kReadOnly, kReadWrite };
 
 /// A directory that a session uses as a matter of course.
 struct GateRoot {
-  /// Absolute and canonical.
+  /// Absolute and canonical; `~/` at the front is the home.
   std::string path;
   RootAccess access;
 };

@@ -90,13 +90,13 @@ Result<std::vector<gate::Rule>> compile_rules(const std::vector<GateRule>& rules
     const std::string field = std::string(list) + "[" + std::to_string(i) + "]";
     auto pattern = PathPattern::compile(rules[i].pattern, anchors, matching);
     if (!pattern) {
-      return invalid(field, field + ": " + pattern.error().message);
+      return invalid(field, rules[i].source + ": " + pattern.error().message);
     }
     if (rules[i].operations.empty()) {
-      return invalid(field, field + " names no operation");
+      return invalid(field, rules[i].source + " names no operation");
     }
     if (pattern->matches(PathName(anchors.home))) {
-      return invalid(field, field + ": pattern " + quoted(rules[i].pattern) +
+      return invalid(field, rules[i].source + ": pattern " + quoted(rules[i].pattern) +
                                 " covers the home; name what is in it");
     }
     compiled.push_back(gate::Rule{std::move(*pattern), gate::OperationMask(rules[i].operations),
@@ -132,9 +132,11 @@ Result<std::vector<gate::Exception>> compile_exceptions(const GatePolicy& policy
 std::vector<GateRule> with_program_dirs(std::vector<GateRule> denials, const GateSession& session) {
   for (const std::string& directory : session.program_dirs) {
     const bool is_place = gate::is_plain_absolute(directory) && directory != "/" &&
-                          !gate::covers(directory, session.home);
+                          !gate::covers(directory, session.home) &&
+                          !gate::covers(directory, session.tree);
     if (is_place) {
-      denials.push_back(GateRule{directory, gate::changing_operations(), "program folders"});
+      denials.push_back(GateRule{gate::escape_pattern(directory), gate::changing_operations(),
+                                 "program folders"});
     }
   }
   return denials;
@@ -182,6 +184,11 @@ Result<PermissionGate> PermissionGate::create(GateSession session, GatePolicy po
                                               PermissionMode mode) {
   if (auto status = check_session(session); !status) {
     return status.error();
+  }
+  for (GateRoot& root : policy.roots) {
+    if (root.path.starts_with("~/")) {
+      root.path = session.home + root.path.substr(1);
+    }
   }
   if (auto status = check_roots(session, policy); !status) {
     return status.error();

@@ -91,7 +91,7 @@ Result<std::vector<Rule>> hardlocks_of(const GateSession& session, const Anchors
     rules.push_back(Rule{std::move(*compiled), OperationMask(operations), kBuiltIn});
   };
   for (const std::string& directory : session.state_dirs) {
-    lock(directory, every_operation());
+    lock(escape_pattern(directory), every_operation());
   }
   for (const std::string& pattern : session.own_files) {
     lock(pattern, changing_operations());

@@ -173,17 +173,6 @@ std::optional<std::pair<std::string, std::string_view>> take_anchor(std::string_
   return std::nullopt;
 }
 
-std::string escaped(std::string_view part) {
-  std::string out;
-  for (const char c : part) {
-    if (std::string_view("*?[\\").find(c) != std::string_view::npos) {
-      out.push_back('\\');
-    }
-    out.push_back(c);
-  }
-  return out;
-}
-
 }  // namespace
 
 PathName::PathName(std::string plain) : text(std::move(plain)) {
@@ -213,7 +202,7 @@ Result<PathPattern> PathPattern::compile(std::string_view text, const Anchors& a
     }
     // The directory of an anchor is text: a star in its name is a star.
     for (const std::string_view part : components_of(anchored->first)) {
-      made.parts_.push_back(escaped(part));
+      made.parts_.push_back(escape_pattern(part));
       made.path_.append("/").append(part);
     }
     for (const std::string_view part : components_of(anchored->second)) {
@@ -290,6 +279,17 @@ std::string PathPattern::whole_text() const {
     whole.append("/").append(part);
   }
   return whole;
+}
+
+std::string escape_pattern(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) {
+      out.push_back('\\');
+    }
+    out.push_back(c);
+  }
+  return out;
 }
 
 bool matches_name(std::string_view pattern, std::string_view name) { return glob(pattern, name); }

@@ -70,6 +70,9 @@ class PathPattern {
   bool is_literal_ = true;
 };
 
+/// The pattern of a path that is text, whatever letters it has.
+std::string escape_pattern(std::string_view path);
+
 /// `*` in a name that is no path: a variable's.
 bool matches_name(std::string_view pattern, std::string_view name);
 
