@@ -11,6 +11,20 @@ PLAIN_UDP_BYTES = 1232
 SILENT = object()
 
 
+class Lie:
+    """Whatever `make(message, question, transport)` makes of a query: messages to send, in that order."""
+
+    def __init__(self, make):
+        self.make = make
+
+
+def message_of(query, question, records=(), *, number=None, flags=0x8180, count=None, more=b""):
+    """A message that may contradict itself: `count` answers, another `number` than the query's."""
+    head = number if number is not None else query[:2]
+    counts = struct.pack("!HHHHH", flags, 1, len(records) if count is None else count, 0, 0)
+    return head + counts + question + b"".join(records) + more
+
+
 @dataclasses.dataclass(frozen=True)
 class Query:
     name: str
@@ -38,7 +52,7 @@ class NameServer:
     """Serves UDP and TCP on sockets that were opened in the namespace where it is to be reached.
 
     `answers[name]` is a list of addresses and names (a CNAME; what follows belongs to the new name), a
-    response code, SILENT, or a function of the number of queries for that name so far that gives one of
+    response code, SILENT, a Lie, or a function of the number of queries for that name so far that gives one of
     these. A name that is not there, and is below no `*.` one, does not exist.
     """
 
@@ -63,8 +77,7 @@ class NameServer:
                 return
             if source is None:  # Shut down.
                 return
-            reply = self._reply(message, "udp", source[0])
-            if reply:
+            for reply in self._replies(message, "udp", source[0]):
                 self._udp.sendto(reply, source)
 
     def _serve_tcp(self):
@@ -80,8 +93,7 @@ class NameServer:
             connection.settimeout(10)
             try:
                 while head := reader.read(2):
-                    reply = self._reply(reader.read(struct.unpack("!H", head)[0]), "tcp", source)
-                    if reply:
+                    for reply in self._replies(reader.read(struct.unpack("!H", head)[0]), "tcp", source):
                         connection.sendall(struct.pack("!H", len(reply)) + reply)
             except OSError:
                 return
@@ -95,9 +107,9 @@ class NameServer:
             answer = self.answers.get("*." + ".".join(labels[i:])) if answer is None else answer
         return answer(count) if callable(answer) else answer
 
-    def _reply(self, message, transport, source):
+    def _replies(self, message, transport, source):
         if len(message) < 17:
-            return None
+            return []
         labels, at = [], 12
         while message[at]:
             labels.append(message[at + 1:at + 1 + message[at]].decode("latin-1"))
@@ -109,14 +121,16 @@ class NameServer:
         with self._lock:
             self.queries.append(Query(name, kind, transport, source))
         if found is SILENT:
-            return None
+            return []
+        if isinstance(found, Lie):
+            return found.make(message, asked, transport)
         code, records = (found, []) if isinstance(found, int) else (NXDOMAIN, []) if found is None else (
             NOERROR, self._records(found, kind))
         head = message[:2] + struct.pack("!HHHHH", 0x8180 | code, 1, len(records), 0, 0)
         reply = head + asked + b"".join(records)
         if transport == "udp" and len(reply) > PLAIN_UDP_BYTES:
-            return message[:2] + struct.pack("!HHHHH", 0x8380, 1, 0, 0, 0) + asked
-        return reply
+            return [message[:2] + struct.pack("!HHHHH", 0x8380, 1, 0, 0, 0) + asked]
+        return [reply]
 
     def _records(self, found, kind):
         records, owner = [], b"\xc0\x0c"

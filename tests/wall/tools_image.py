@@ -23,18 +23,23 @@ def archive_call(own, method, container, path, body=None):
 
 
 def packed(files):
-    """A tar of `files`: what is in them by where they go."""
+    """A tar of `files`: what is in them by where they go. A text is where a link leads to."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         for name, data in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
+            if isinstance(data, str):
+                entry.type, entry.linkname = tarfile.SYMTYPE, data
+                archive.addfile(entry)
+                continue
+            entry.size, entry.mode = len(data), 0o755 if data.startswith(b"#!") else 0o644
             archive.addfile(entry, io.BytesIO(data))
     return tar.getvalue()
 
 
-def make_image(own, name, files, tars=()):
-    """`files[path]` are bytes, or a function of the bytes that sandboxkit/base has there."""
+def make_image(own, name, files, tars=(), config=None):
+    """`files[path]` are bytes, a text (a link), or a function of the bytes that sandboxkit/base has there.
+    `config` is the image's, as the Engine API spells it."""
     container = own.call("POST", "/containers/create", {"Image": IMAGE, "Cmd": ["true"]})["Id"]
     try:
         for each in tars:
@@ -43,7 +48,7 @@ def make_image(own, name, files, tars=()):
         archive_call(own, "PUT", container, "", packed({
             path: data(read_file(own, container, path)) if callable(data) else data
             for path, data in files.items()}))
-        own.call("POST", f"/commit?container={container}&repo={name}&tag=latest", {})
+        own.call("POST", f"/commit?container={container}&repo={name}&tag=latest", config or {})
     finally:
         own.call("DELETE", f"/containers/{container}?force=1&v=1")
     return name

@@ -37,6 +37,10 @@ class WallEngine(OwnEngine):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sbx-engine."))
         self.socket = str(self.folder / "docker.sock")
         self.process = self.upstream = self.space = None
+        # A disk that a test may fill, at one place for the engine and for a worker: mounted before they part.
+        self.small = self.folder / "small"
+        self.small.mkdir()
+        run("mount", "-t", "tmpfs", "-o", "size=16m", "small", str(self.small))
         (self.folder / "resolv.conf").write_text(f"nameserver {LOOPBACK_DNS}\n")
         self.mounts = subprocess.Popen(["unshare", "--mount", "sh", "-c", HOLD, "sh", str(self.folder)],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -11,11 +11,13 @@ POOLS = itertools.count(240)
 
 
 class WallHouse(House):
-    def __init__(self, folder, own, structure, worker_options=()):
+    def __init__(self, folder, own, structure, worker_options=(), worker_folder=None, controller_options=()):
         self.own = own
         self.structure = structure
+        self.worker_folder = worker_folder
         super().__init__(folder, ALLOWED, engine_socket=own.socket, worker_options=[
-            "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *worker_options])
+            "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *worker_options],
+            controller_options=controller_options)
 
     def sandbox(self, domains=(), networks=(), walled=True, image=IMAGE, **more):
         policy = {"allowed_domains": list(domains)}
@@ -83,7 +85,7 @@ class Sandbox:
 ASK = """
 import json, os, socket, sys, threading
 host, port = os.environ["HTTP_PROXY"].removeprefix("http://").rstrip("/").rsplit(":", 1)
-requests = json.load(open("/tmp/requests"))
+requests = json.load(open("/dev/shm/requests"))
 answers = [None] * len(requests)
 def ask(i):
     answer = b""
@@ -115,7 +117,7 @@ def status_and_reason(answer):
 
 def ask_proxy(sandbox, requests):
     """Raw answers of the sandbox's proxy to raw requests, each on a connection of its own."""
-    sandbox.exec(["sh", "-c", "cat > /tmp/requests"], text=json.dumps(requests))
+    sandbox.exec(["sh", "-c", "cat > /dev/shm/requests"], text=json.dumps(requests))
     return sandbox.python(ASK, timeout=120)
 
 
