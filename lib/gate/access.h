@@ -35,6 +35,8 @@ struct Access {
   /// Of an exec: the words, the program's name first; empty when they are not known.
   std::vector<std::string> words{};
   bool is_opaque = false;
+  /// It was found in the session's program folders, and not by a path.
+  bool is_found_by_name = false;
 };
 
 }  // namespace sandboxkit::gate

@@ -168,7 +168,9 @@ std::optional<GateItemDecision> exec_in_box(const Judge& judge, const Access& ac
   if (!access.seen.file) {
     return allow(access, GateBranch::kWorkTree, "box", "box_answers");
   }
-  if (!in_root(judge.rules, access.canonical.text, GateOperation::kExec)) {
+  // The program folders are the owner's own choice, wherever they lie, and closed for changes.
+  if (!access.is_found_by_name &&
+      !in_root(judge.rules, access.canonical.text, GateOperation::kExec)) {
     return std::nullopt;
   }
   return allow(access, GateBranch::kWorkTree, "box", access.is_opaque ? "box_answers" : "in_root");

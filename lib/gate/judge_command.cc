@@ -151,6 +151,7 @@ class CommandJudge {
     auto seen = judge_.sight.program(cwd, name);
     if (seen) {
       access.seen = std::move(*seen);
+      access.is_found_by_name = name.find('/') == std::string::npos;
       access.canonical = PathName(access.seen.canonical);
       for (const std::string& link : access.seen.links) {
         access.other_names.emplace_back(link);

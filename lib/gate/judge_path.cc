@@ -18,8 +18,11 @@ using Refusal = std::optional<GateItemDecision>;
 
 /// What a path's text tells before anybody looks. Source: hardlocks H3, H4.
 Refusal spelling_refusal(const PathQuestion& question) {
-  const auto& [operation, asked, cwd, path] = question;
-  const auto malformed = [&](const char* why) { return refused(asked, path, "malformed", why); };
+  const std::string& cwd = question.cwd;
+  const std::string& path = question.path;
+  const auto malformed = [&](const char* why) {
+    return refused(question.asked, path, "malformed", why);
+  };
   if (path.empty()) {
     return malformed("the path is empty");
   }
@@ -33,7 +36,7 @@ Refusal spelling_refusal(const PathQuestion& question) {
     return malformed("the path is relative, and cwd is not absolute and plain");
   }
   if (goes_through_magic(cwd, path)) {
-    GateItemDecision decision = refused(asked, path, "magic_link");
+    GateItemDecision decision = refused(question.asked, path, "magic_link");
     decision.rule = "/proc/*/{root,cwd,exe,fd,map_files,task}";
     return decision;
   }

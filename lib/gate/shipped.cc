@@ -14,6 +14,7 @@ namespace {
 constexpr const char* kSource = "shipped";
 
 constexpr std::string_view kEnvFiles = ".env.*";
+constexpr std::string_view kCertificates = "*.pem";
 
 // Hidden: every operation is denied.
 constexpr std::string_view kHidden[] = {
@@ -84,7 +85,7 @@ constexpr std::string_view kHidden[] = {
     // By name, wherever they lie.
     ".env",
     kEnvFiles,
-    "*.pem",
+    kCertificates,
     "*.key",
     "*.p12",
     "*.pfx",
@@ -100,6 +101,9 @@ constexpr std::string_view kNoSecrets[] = {
     "/**/.env.template",
     "/**/.env.dist",
 };
+
+// Certificates of public authorities are none either: they lift `*.pem` alone, for reading.
+constexpr std::string_view kPublicPlaces[] = {"/usr", "/etc/ssl/certs", "/etc/pki"};
 
 // What runs later, with the user's rights: no change.
 constexpr std::string_view kRunsLater[] = {
@@ -217,6 +221,13 @@ GatePolicy GatePolicy::shipped() {
   for (const std::string_view pattern : kNoSecrets) {
     policy.exceptions.push_back(GateException{std::string(pattern), gate::every_operation(),
                                               kSource, std::string(kEnvFiles)});
+  }
+  for (const std::string_view place : kPublicPlaces) {
+    policy.exceptions.push_back(
+        GateException{std::string(place),
+                      {GateOperation::kRead, GateOperation::kList, GateOperation::kStat},
+                      kSource,
+                      std::string(kCertificates)});
   }
   add(policy.exclusions, kExclusions, gate::changing_operations());
   policy.denied_variables.assign(std::begin(kDeniedVariables), std::end(kDeniedVariables));

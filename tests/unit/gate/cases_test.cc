@@ -209,6 +209,9 @@ TEST_CASE("cases 36 to 38: a protected object is protected under every name of i
 TEST_CASE("cases 39 to 46: secrets by name, exclusions, start files, the platform") {
   check({{39, item(Op::kRead, ".env"), kDenied},
          {39, item(Op::kRead, "deep/er/server.pem"), kDenied},
+         {39, item(Op::kRead, "/usr/lib/python3/cacert.pem"), kInTree},
+         {39, item(Op::kWrite, "/usr/lib/python3/cacert.pem"), kDenied},
+         {39, item(Op::kRead, "/usr/share/x/server.key"), kDenied},
          {41, item(Op::kRead, ".env.example"), kInTree},
          {41, item(Op::kRead, ".env.production"), kDenied},
          {42, item(Op::kWrite, ".github/workflows/ci.yml"), kAsked},

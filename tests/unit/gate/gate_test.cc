@@ -196,6 +196,21 @@ TEST_CASE("the owner's denials, roots and exclusions count like the shipped ones
   CHECK(told(decide(with)) == "ask ask not_granted");
 }
 
+TEST_CASE("a box runs what is found by its name, and by its path what may be read") {
+  Question with;
+  with.eyes.file("/home/u/.tools/bin/lint").mode = 0755;
+  auto asked = session(with.eyes);
+  asked.program_dirs = {"/home/u/.tools/bin"};
+  const auto gate = PermissionGate::create(asked, GatePolicy::shipped(), PermissionMode::kPrompt);
+  REQUIRE(gate.has_value());
+  const auto says = [&](const std::string& text) {
+    return told(gate->decide({.cwd = kTree, .items = {command(text)}}, {}, with.eyes, kNow));
+  };
+  CHECK(says("lint src") == "allow work_tree in_root");
+  CHECK(says("/home/u/.tools/bin/lint src") == "ask ask not_granted");
+  CHECK(says("./git status") == "allow work_tree in_root");
+}
+
 TEST_CASE("programs that are looked for cannot be replaced where they are found") {
   Question with;
   with.permanent = {permanent(with.eyes, {.operations = {Op::kWrite}, .target = "/usr/bin/git"})};
