@@ -90,9 +90,10 @@ TEST_CASE("what is wrong in a policy file is told by its field") {
       {R"({"version":1,"egress":{"allowed_domains":["*"]}})", "egress.allowed_domains[0] | "},
       {R"({"version":1,"version":1})", " | "},
   };
-  for (const auto& [text, expected] : rows) {
+  for (const auto& row : rows) {
+    const std::string& text = row.first;
     CAPTURE(text);
-    CHECK_MESSAGE(field_of(text).starts_with(expected), field_of(text));
+    CHECK_MESSAGE(field_of(text).starts_with(row.second), field_of(text));
   }
   CHECK(field_of("{\"version\":1}" + std::string(1 << 20, ' ')) != "taken");
 }
@@ -121,11 +122,12 @@ TEST_CASE("kept grants are read whole or not at all") {
       {{R"(["read"])", "[]"}, "grants[0].op"},
       {{R"("id":"g_1",)", ""}, "grants[0].id"},
   };
-  for (const auto& [change, field] : rows) {
+  for (const auto& row : rows) {
+    const auto& change = row.first;
     CAPTURE(change.first);
     const auto wrong = parse_gate_grants(grant(change.first, change.second));
     REQUIRE_FALSE(wrong.has_value());
-    CHECK(wrong.error().field == field);
+    CHECK(wrong.error().field == row.second);
   }
   CHECK_FALSE(parse_gate_grants("{\"version\":1}").has_value());
   CHECK_FALSE(parse_gate_grants("{").has_value());
