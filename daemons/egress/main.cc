@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: sandboxkit-egress [--config-dir DIR]       serve the policy in DIR/policy.json\n"
+    "       sandboxkit-egress --await-policy [DIR]     the same, once that file is there\n"
     "       sandboxkit-egress --listener-fd N --control-fd N --config-dir DIR\n"
     "                                                  the same on a worker's host\n"
     "       sandboxkit-egress --probe-wall HOST:PORT... print what can be reached from here\n"
@@ -33,6 +34,9 @@ int main(int argc, char** argv) {
   }
   if (mode == "--config-dir" && argc == 3) {
     return egress::run_sidecar(argv[2]);
+  }
+  if (mode == "--await-policy" && argc <= 3) {
+    return egress::run_sidecar(argc == 3 ? argv[2] : egress::kDefaultConfigDir, true);
   }
   if (mode == "--listener-fd") {
     const auto process = egress::read_host_process({argv + 1, argv + argc});

@@ -3,6 +3,7 @@
 #include "egress/config.h"
 #include "egress/control.h"
 #include "egress/local_addresses.h"
+#include "egress/policy_wait.h"
 #include "egress/proxy.h"
 #include "io/fd.h"
 
@@ -48,16 +49,22 @@ io::Fd stop_signals() {
 
 }  // namespace
 
-int run_sidecar(const std::string& config_dir) {
+int run_sidecar(const std::string& config_dir, bool awaits_policy) {
+  const io::Fd signals = stop_signals();
+  if (!signals) {
+    return fail(kExitFailure, {ErrorCode::kInternal, "no signal descriptor"});
+  }
+  if (awaits_policy) {
+    const auto came = wait_for_file(config_dir, "policy.json", signals.get());
+    if (!came || !*came) {
+      return came ? kExitStopped : fail(kExitConfig, came.error());
+    }
+  }
   const auto config = load_config(config_dir + "/policy.json");
   if (!config) {
     return fail(kExitConfig, config.error());
   }
   raise_descriptor_limit();
-  const io::Fd signals = stop_signals();
-  if (!signals) {
-    return fail(kExitFailure, {ErrorCode::kInternal, "no signal descriptor"});
-  }
   io::EventLoop loop;
   LocalAddresses local(config->refused_networks);
   auto proxy = Proxy::start(

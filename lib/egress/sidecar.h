@@ -15,7 +15,10 @@ inline constexpr int kExitConfig = 2;  ///< No socket was opened.
 /// and answers the host's questions, until SIGTERM or SIGINT. Decisions go to standard output,
 /// problems to standard error. Blocking: until it is stopped. Call it once, before any thread is
 /// started.
-int run_sidecar(const std::string& config_dir);
+///
+/// With `awaits_policy` it waits for a `policy.json` that is not there yet, and opens no socket
+/// before it has read one. It reads it once: a later file changes nothing.
+int run_sidecar(const std::string& config_dir, bool awaits_policy = false);
 
 /// Keeps its namespaces for others and does nothing, until SIGTERM or SIGINT.
 int run_holder();
