@@ -1,5 +1,6 @@
-// How long until a new sandbox's first output, walled and not, on this machine's engine. Prints
-// ratios to a plain bridge container that the Engine API makes, starts and runs `echo` in.
+// How long until a new sandbox's first output, on this machine's engine: both structures of the
+// wall, with one that waits in the pool and without. Prints ratios to a plain bridge container that
+// the Engine API makes, starts and runs `echo` in.
 //
 // usage: walled_create_bench GUEST EGRESS IMAGE [ROUNDS [SOCKET]]   (IMAGE has /bin/echo)
 #include "sandboxkit/docker_driver.h"
@@ -136,6 +137,19 @@ class Walls {
   }
 
  private:
+  /// A holder, or the sidecar of a wall that waits: it joins its second network last.
+  bool waits(const json::Value& container) const {
+    const json::Value* labels = container.find("Labels");
+    const auto wall = docker::read_wall_labels(labels, *owner_);
+    if (!wall) {
+      return docker::has_role(labels, *owner_, docker::Role::kHolder);
+    }
+    const json::Value* settings = container.find("NetworkSettings");
+    const json::Value* networks = settings != nullptr ? settings->find("Networks") : nullptr;
+    return wall->role == docker::Role::kEgress && networks != nullptr &&
+           networks->as_object() != nullptr && networks->as_object()->size() == 2;
+  }
+
   static std::string random() { return system_random().text(kRandom, kBase36); }
 
   /// Waits until the pool is full, so that its refill is no part of a figure.
@@ -145,7 +159,7 @@ class Walls {
       const json::Value all =
           need("engine", engine_.get("/containers/json?" + docker::filters_for(*owner_)));
       for (const json::Value& entry : *all.as_array()) {
-        ready += docker::has_role(entry.find("Labels"), *owner_, docker::Role::kHolder) ? 1 : 0;
+        ready += waits(entry) ? 1 : 0;
       }
       if (ready >= pool_) {
         return;
@@ -177,6 +191,7 @@ int main(int argc, char** argv) {
   const auto engine = need("engine", EngineClient::connect(words[3], kCall));
   Walls pooled("isolated-ns, pool of 1", words, EgressStructure::kIsolatedNs, 1, *engine);
   Walls alone("isolated-ns, no pool", words, EgressStructure::kIsolatedNs, 0, *engine);
+  Walls net_pooled("internal-net, pool of 1", words, EgressStructure::kInternalNet, 1, *engine);
   Walls net("internal-net, no pool", words, EgressStructure::kInternalNet, 0, *engine);
   Samples plain_times;
   // One of each in turn: what else the machine does hits all of them.
@@ -184,6 +199,7 @@ int main(int argc, char** argv) {
     plain(*engine, words[2], plain_times);
     pooled.once();
     alone.once();
+    net_pooled.once();
     net.once();
   }
   const double base = plain_times.median();
@@ -193,6 +209,7 @@ int main(int argc, char** argv) {
               plain_times.percentile(0) / 1000);
   pooled.print(base);
   alone.print(base);
+  net_pooled.print(base);
   net.print(base);
   return 0;
 }
