@@ -53,8 +53,8 @@ void add_driver(config::Table& table, WorkerOptions& options) {
   table.text({.key = "subnet_pool", .help = "block from which each walled sandbox gets a /29"},
              options.subnet_pool);
   table.integer({.key = "wall_pool",
-                 .help = "network namespaces that wait for isolated-ns sandboxes, each an idle "
-                         "container; 0: none"},
+                 .help = "walls that are made before a sandbox needs one: an idle container each "
+                         "(isolated-ns), or a network with two (internal-net); 0: none"},
                 options.wall_pool, {0, 64});
   table.list({.key = "dns",
               .help = "resolver of the egress proxies, ADDRESS[:PORT]",

@@ -42,8 +42,9 @@ struct DockerDriverConfig {
   /// PEM file with the roots that prove the real servers of domains that secrets are lent for. Read
   /// when it is needed.
   std::string egress_ca_file = "/etc/ssl/certs/ca-certificates.crt";
-  /// Namespaces that wait for isolated sandboxes (at most 64): a create then takes less than half
-  /// of the time. Each is an idle container. 0: none.
+  /// Walls that are made before a sandbox needs one (at most 64), of the structure that orders get:
+  /// a create then takes less than half of the time of a plain container's. Each is an idle
+  /// container, and for kInternalNet a network and a second container besides. 0: none.
   std::size_t wall_pool = 0;
   /// Upper bounds of one engine call and of one whole create.
   std::chrono::milliseconds call_timeout{30'000};

@@ -1,12 +1,17 @@
 #include "docker/builder.h"
 
 #include "base/fault_point.h"
+#include "base/guarded.h"
 #include "base/text.h"
 #include "docker/helper_call.h"
 #include "docker/trust.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
+#include <future>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -33,7 +38,8 @@ Status make_folder(const std::string& path) {
 }
 
 Status write_file(const std::string& path, const std::string& text) {
-  const io::Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const std::string part = path + ".part";
+  const io::Fd file(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file) {
     return io::error_from_errno("cannot write the egress policy", errno);
   }
@@ -45,9 +51,18 @@ Status write_file(const std::string& path, const std::string& text) {
     }
     written += static_cast<std::size_t>(count);
   }
-  return fchmod(file.get(), 0644) == 0
+  return fchmod(file.get(), 0644) == 0 && std::rename(part.c_str(), path.c_str()) == 0
              ? Status()
              : Status(io::error_from_errno("cannot write the egress policy", errno));
+}
+
+Status link_folder(const std::string& path, const std::string& target) {
+  std::error_code problem;
+  std::filesystem::create_directory_symlink(target, path, problem);
+  return problem ? Status(Error{ErrorCode::kUnavailable, "cannot name the folder " +
+                                                             sandboxkit::quoted(target) + " " +
+                                                             sandboxkit::quoted(path)})
+                 : Status();
 }
 
 const char* name_of(Part part) { return part == Part::kSandbox ? "guest" : "egress proxy"; }
@@ -59,8 +74,17 @@ class Run {
       : engine_(engine), hub_(hub), built_(std::move(start)), limits_(limits) {}
 
   Result<Built> all(const Plan& plan) {
+    if (Status done = steps(plan); !done) {
+      return done.error();
+    }
+    return std::move(built_);
+  }
+
+ private:
+  Status steps(const Plan& plan) {
     for (const Step& step : plan) {
-      if (limits_.stop.stop_requested()) {
+      // What another branch met is what the caller hears of.
+      if (limits_.stop.stop_requested() || failed_) {
         return Error{ErrorCode::kCancelled, "the create was cancelled"};
       }
       if (remaining() <= milliseconds{0}) {
@@ -70,10 +94,9 @@ class Run {
         return done.error();
       }
     }
-    return std::move(built_);
+    return {};
   }
 
- private:
   milliseconds remaining() const {
     return std::chrono::duration_cast<milliseconds>(limits_.deadline - steady_clock::now());
   }
@@ -107,6 +130,26 @@ class Run {
 
   Status act(const MakeFolder& step) { return make_folder(step.path); }
   Status act(const WriteFile& step) { return write_file(step.path, step.text); }
+  Status act(const LinkFolder& step) { return link_folder(step.path, step.target); }
+
+  /// A branch writes what no other one reads. The error that came first is the one that counts.
+  Status act(const AtOnce& step) {
+    Guarded<std::optional<Error>> first;
+    std::vector<std::future<void>> others;
+    for (const Branch& branch : step.branches) {
+      others.push_back(std::async(std::launch::async, [this, &branch, &first] {
+        if (const Status done = steps(branch.steps); !done) {
+          first.with([&](auto& error) { error = error ? error : done.error(); });
+          failed_ = true;
+        }
+      }));
+    }
+    for (std::future<void>& other : others) {
+      other.get();
+    }
+    const auto error = first.with([](const auto& met) { return met; });
+    return error ? Status(*error) : Status();
+  }
 
   Status act(const KeepProxy& step) {
     built_.proxy = ProxyProcess::make(hub_, step.program, step.folder);
@@ -121,6 +164,9 @@ class Run {
       return opened.error();
     }
     link(step.part) = std::move(*opened);
+    if (step.part == Part::kSidecar && built_.sidecar_pid > 0) {
+      built_.egress->expect_pid(built_.sidecar_pid);
+    }
     return {};
   }
 
@@ -139,12 +185,18 @@ class Run {
     if (!answer) {
       return answer.error();
     }
-    if (step.part == Part::kSandbox) {
-      built_.ids.sandbox = answer->text("Id");
-      SANDBOXKIT_FAULT_POINT("docker.sandbox.made");
-    } else {
-      built_.ids.sidecar = answer->text("Id");
-      SANDBOXKIT_FAULT_POINT("docker.sidecar.made");
+    switch (step.part) {
+      case Part::kSandbox:
+        built_.ids.sandbox = answer->text("Id");
+        SANDBOXKIT_FAULT_POINT("docker.sandbox.made");
+        break;
+      case Part::kSidecar:
+        built_.ids.sidecar = answer->text("Id");
+        SANDBOXKIT_FAULT_POINT("docker.sidecar.made");
+        break;
+      case Part::kAnchor:
+        built_.ids.anchor = answer->text("Id");
+        break;
     }
     return {};
   }
@@ -163,6 +215,9 @@ class Run {
     if (Status started = change(step); !started) {
       return started;
     }
+    if (step.part == Part::kAnchor) {
+      return {};
+    }
     if (step.part == Part::kSandbox) {
       SANDBOXKIT_FAULT_POINT("docker.sandbox.started");
     } else {
@@ -172,7 +227,12 @@ class Run {
     if (!state) {
       return state.error();
     }
-    link(step.part)->expect_pid(state->pid);
+    if (step.part == Part::kSidecar) {
+      built_.sidecar_pid = state->pid;
+    }
+    if (link(step.part)) {  // A wall that waits has none yet.
+      link(step.part)->expect_pid(state->pid);
+    }
     return {};
   }
 
@@ -203,7 +263,7 @@ class Run {
       SANDBOXKIT_FAULT_POINT("docker.guest.connected");
       return {};
     }
-    Status serves = check_health();
+    Status serves = check_health(step.policy_hash);
     SANDBOXKIT_FAULT_POINT("docker.sidecar.serves");
     return serves;
   }
@@ -222,10 +282,11 @@ class Run {
         return timed_out();
       }
     }
-    return check_health();
+    return check_health("");
   }
 
-  Status check_health() {
+  /// An empty hash: any policy, because the process was given its folder at birth.
+  Status check_health(const std::string& policy_hash) {
     auto connection = built_.egress->connect();
     if (!connection) {
       return connection.error();
@@ -237,6 +298,10 @@ class Run {
     if (reply->status < 200 || reply->status >= 300) {
       return Error{ErrorCode::kUnavailable, "the egress proxy does not serve: it answered status " +
                                                 std::to_string(reply->status)};
+    }
+    const std::string* serves = reply->headers.find("X-Sandboxkit-Policy-Hash");
+    if (!policy_hash.empty() && (serves == nullptr || *serves != policy_hash)) {
+      return Error{ErrorCode::kInternal, "the egress proxy serves another policy than its own"};
     }
     return {};
   }
@@ -255,6 +320,7 @@ class Run {
   LinkHub& hub_;
   Built built_;
   const BuildLimits& limits_;
+  std::atomic<bool> failed_ = false;  // In a branch: the others end at their next step.
 };
 
 }  // namespace

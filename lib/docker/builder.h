@@ -19,6 +19,7 @@ struct Built {
   std::shared_ptr<HelperLink> guest{};  // Shared: a caller may use it while the sandbox goes.
   std::shared_ptr<HelperLink> egress{};
   std::shared_ptr<ProxyProcess> proxy{};  ///< `egress` once more, when it is a process of ours.
+  pid_t sidecar_pid = 0;
 };
 
 /// When to give up.

@@ -1,17 +1,13 @@
 #include "docker/fleet.h"
 
 #include "base/fault_point.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "docker/images.h"
 #include "docker/narrowing.h"
-#include "policy/hardening.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <future>
-#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -21,19 +17,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// How many blocks of the pool are tried when others take them at the same time.
-constexpr int kSubnetTries = 16;
 /// The engine lets go of a network a little after its containers.
 constexpr int kRemoveTries = 20;
 constexpr milliseconds kRemovePause{100};
-
-std::string routes_text() {
-  std::ifstream file("/proc/net/route");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-/// Whether the engine refused a network because its subnet is taken.
-bool says_overlap(const Error& error) { return error.message.find("overlap") != std::string::npos; }
 
 /// Whether something of that name stands. Names are made of the sandbox's id, so it is ours.
 bool says_taken(const Error& error) {
@@ -61,12 +47,6 @@ Status check_order(const SandboxOrder& order) {
   return check_image_name(order.spec.image);
 }
 
-/// The word is the order's and may name any runtime of the engine: those that share the host's
-/// kernel can pass a socket of theirs out.
-bool passes_sockets(const std::string& runtime) {
-  return runtime.empty() || policy::shares_kernel(runtime);
-}
-
 }  // namespace
 
 Fleet::Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hub, Subnet pool)
@@ -75,7 +55,8 @@ Fleet::Fleet(const DockerDriverConfig& config, EngineClient& engine, LinkHub& hu
       hub_(hub),
       owner_{config.controller, config.worker},
       pool_(pool),
-      holders_(engine, owner_, config.wall_pool) {}
+      holders_(holder_maker(engine, owner_, [this] { return egress_image(); }), config.wall_pool),
+      waiting_walls_(wall_maker(), config.wall_pool) {}
 
 Status Fleet::create(const SandboxOrder& order, std::stop_token stop,
                      std::optional<Structure> structure) {
@@ -117,7 +98,8 @@ Status Fleet::create(const SandboxOrder& order, std::stop_token stop,
                      "; load or import it there (nothing is pulled from a registry)",
                  "image_not_found", "image"};
   }
-  const HolderPool::Create under_way(holders_);
+  const ReadyPool::Create under_way(holders_);
+  const ReadyPool::Create walls_too(waiting_walls_);
   const BuildLimits limits{either.get_token(), deadline, config_.call_timeout};
   Status built = build(order, *chosen, limits);
   if (!built && says_taken(built.error()) && take_down(order.sandbox)) {
@@ -164,6 +146,12 @@ Result<bool> Fleet::settle_existing(const SandboxOrder& order, const Seen& seen)
 }
 
 Status Fleet::build(const SandboxOrder& order, Structure structure, const BuildLimits& limits) {
+  if (!wall_of(order.sandbox, nullptr).empty()) {
+    // A worker that died had taken a wall for it, and made nothing else.
+    if (Status gone = take_down(order.sandbox); !gone) {
+      return gone;
+    }
+  }
   forget_narrowing(egress_folder(config_.state_dir, order.sandbox));
   const auto lending = prepare_lending(order);
   if (!lending) {
@@ -198,54 +186,13 @@ Status Fleet::build(const SandboxOrder& order, Structure structure, const BuildL
   return {};
 }
 
-Result<Built> Fleet::build_walled(const SandboxOrder& order, const Trust& trust,
-                                  const BuildLimits& limits) {
-  auto image = egress_image();
-  if (!image) {
-    return image.error();
-  }
-  auto shared = shared_network(Role::kEgressNetwork);
-  if (!shared) {
-    return shared.error();
-  }
-  const auto never = machine_blocks();
-  if (!never) {
-    return never.error();
-  }
-  std::vector<Subnet> refused;
-  Result<Built> built = Error{ErrorCode::kInternal, "no wall was tried"};
-  for (int tries = 0; tries < kSubnetTries; ++tries) {
-    const auto subnet = reserve(kWallPrefix);
-    if (!subnet) {
-      built = subnet.error();
-      break;
-    }
-    refused.push_back(*subnet);
-    const Plan plan = with_trust(
-        plan_walled(PlanInput{config_, order}, WallInput{*subnet, *image, *never}), trust);
-    Built start;
-    start.ids.shared_network = *shared;
-    built = run_plan(engine_, hub_, plan, std::move(start), limits);
-    if (built || !says_overlap(built.error())) {
-      break;
-    }
-    if (Status gone = take_down(order.sandbox); !gone) {
-      break;
-    }
-  }
-  // Kept until here, so that no refused block is tried twice. One that is used is the engine's now.
-  for (const Subnet& subnet : refused) {
-    release(subnet);
-  }
-  return built;
-}
-
 void Fleet::prove(bool internal_net, bool isolated_ns) {
   proved_.with([&](auto& proved) { proved = Proved{internal_net, isolated_ns}; });
+  // The pool of the structure that orders get.
   if (isolated_ns) {
-    if (const auto image = egress_image()) {
-      holders_.fill(*image);
-    }
+    holders_.fill();
+  } else if (internal_net) {
+    waiting_walls_.fill();
   }
 }
 
@@ -262,7 +209,7 @@ Result<Structure> Fleet::structure_of(const SandboxOrder& order) const {
   const bool may_use_net =
       config_.egress_structure == EgressStructure::kInternalNet ||
       (config_.egress_structure == EgressStructure::kAuto && proved.internal_net);
-  if (may_isolate && passes_sockets(order.spec.runtime)) {
+  if (may_isolate && shares_kernel(order.spec.runtime)) {
     return Structure::kIsolatedNs;
   }
   if (may_use_net) {
@@ -301,75 +248,6 @@ Result<std::string> Fleet::egress_image() {
   return egress_image_;
 }
 
-Result<std::string> Fleet::shared_network(Role role) {
-  const std::lock_guard lock(shared_mutex_);
-  const auto networks = engine_.get("/networks?" + filters_for(owner_));
-  if (!networks) {
-    return networks.error();
-  }
-  auto found = read_shared_network(*networks, owner_, role);
-  if (!found) {
-    return found.error();
-  }
-  return *found ? Result<std::string>(**found) : make_shared_network(role);
-}
-
-Result<std::string> Fleet::make_shared_network(Role role) {
-  std::vector<Subnet> tried;
-  Result<std::string> made = Error{ErrorCode::kInternal, "no network was tried"};
-  for (int tries = 0; tries < kSubnetTries; ++tries) {
-    const auto subnet = reserve(kSharedPrefix);
-    if (!subnet) {
-      made = subnet.error();
-      break;
-    }
-    tried.push_back(*subnet);
-    const auto answer =
-        engine_.call(EngineCall{.method = "POST",
-                                .target = "/networks/create",
-                                .body = json::dump(shared_network_body(owner_, role, *subnet))});
-    made = answer ? Result<std::string>(answer->text("Id")) : Result<std::string>(answer.error());
-    if (made || !says_overlap(made.error())) {
-      break;
-    }
-  }
-  for (const Subnet& subnet : tried) {
-    release(subnet);
-  }
-  return made;
-}
-
-/// A block of the pool that neither the engine, nor the host's routes, nor a create under way has.
-Result<Subnet> Fleet::reserve(int prefix) {
-  const auto networks = engine_.get("/networks");
-  if (!networks) {
-    return networks.error();
-  }
-  std::vector<Subnet> taken = subnets_of_networks(*networks);
-  const std::vector<Subnet> routes = subnets_of_routes(routes_text());
-  taken.insert(taken.end(), routes.begin(), routes.end());
-  // A random place, so that two workers of one engine rarely want the same.
-  const auto start = static_cast<std::uint32_t>(system_random().next_u64());
-  const auto found = reserved_.with([&](auto& reserved) {
-    taken.insert(taken.end(), reserved.begin(), reserved.end());
-    const auto block = free_subnet(pool_, prefix, taken, start);
-    if (block) {
-      reserved.push_back(*block);
-    }
-    return block;
-  });
-  if (!found) {
-    return Error{ErrorCode::kResourceExhausted,
-                 "no free /" + std::to_string(prefix) + " is left in the subnet pool " +
-                     sandboxkit::quoted(pool_.to_string()) + "; give the worker another pool"};
-  }
-  return *found;
-}
-
-void Fleet::release(const Subnet& subnet) {
-  reserved_.with([&](auto& reserved) { std::erase(reserved, subnet); });
-}
-
 Status Fleet::remove(const SandboxId& sandbox) {
   const Operations::Turn turn = operations_.begin(sandbox, true);
   return take_down(sandbox);
@@ -397,31 +275,63 @@ Status Fleet::take_down(const SandboxId& sandbox) {
   if (!seen) {
     return seen.error();
   }
-  if (const auto found = seen->sandboxes.find(sandbox); found != seen->sandboxes.end()) {
-    const SeenSandbox& old = found->second;
-    // Side by side: each kill takes its while. Without its proxy a sandbox reaches nothing.
-    std::future<Status> sidecar = std::async(std::launch::async, [&] {
-      return old.sidecar ? remove_container(old.sidecar->id) : Status();
-    });
-    Status gone = old.sandbox ? remove_container(old.sandbox->id) : Status();
-    SANDBOXKIT_FAULT_POINT("docker.remove.sandbox_gone");
-    Status sidecar_gone = sidecar.get();
-    SANDBOXKIT_FAULT_POINT("docker.remove.containers_gone");
-    gone = gone ? sidecar_gone : gone;
-    if (gone && old.wall) {
-      gone = remove_network(old.wall->id);
-    }
-    SANDBOXKIT_FAULT_POINT("docker.remove.wall_gone");
-    if (!gone) {
+  const auto found = seen->sandboxes.find(sandbox);
+  const SeenSandbox* old = found != seen->sandboxes.end() ? &found->second : nullptr;
+  const std::string taken = wall_of(sandbox, old);
+  if (old != nullptr) {
+    if (Status gone = take_down(*old); !gone) {
       return gone;
     }
-    if (old.doubled) {
-      return take_down(sandbox);  // One of each is gone; the others follow.
+  }
+  if (!taken.empty()) {
+    // Also when somebody else removed the sandbox, which alone named it.
+    if (Status gone = remove_wall(taken); !gone) {
+      return gone;
     }
+  }
+  if (old != nullptr && old->doubled) {
+    return take_down(sandbox);  // One of each is gone; the others follow.
   }
   std::error_code ignored;
   std::filesystem::remove_all(sandbox_folder(config_.state_dir, sandbox), ignored);
   return {};
+}
+
+Status Fleet::take_down(const SeenSandbox& old) {
+  // Side by side: each kill takes its while. Without its proxy a sandbox reaches nothing.
+  std::vector<std::string> helpers;
+  for (const auto* helper : {&old.sidecar, &old.anchor}) {
+    if (*helper) {
+      helpers.push_back((*helper)->id);
+    }
+  }
+  std::future<Status> others =
+      std::async(std::launch::async, [&] { return remove_containers(helpers); });
+  Status gone = old.sandbox ? remove_container(old.sandbox->id) : Status();
+  SANDBOXKIT_FAULT_POINT("docker.remove.sandbox_gone");
+  const Status others_gone = others.get();
+  SANDBOXKIT_FAULT_POINT("docker.remove.containers_gone");
+  gone = gone ? others_gone : gone;
+  if (gone && old.wall) {
+    gone = remove_network(old.wall->id);
+  }
+  SANDBOXKIT_FAULT_POINT("docker.remove.wall_gone");
+  return gone;
+}
+
+/// Side by side. Errors: the first one's that stays.
+Status Fleet::remove_containers(const std::vector<std::string>& containers) {
+  std::vector<std::future<Status>> removals;
+  for (const std::string& container : containers) {
+    removals.push_back(
+        std::async(std::launch::async, [this, &container] { return remove_container(container); }));
+  }
+  Status gone;
+  for (std::future<Status>& removal : removals) {
+    const Status one = removal.get();
+    gone = gone ? one : gone;
+  }
+  return gone;
 }
 
 Status Fleet::remove_container(const std::string& container) {
@@ -453,20 +363,6 @@ Status Fleet::remove_network(const std::string& network) {
     }
     std::this_thread::sleep_for(kRemovePause);
   }
-}
-
-Result<Fleet::Seen> Fleet::look(const SandboxId* sandbox) {
-  const std::string filters = filters_for(owner_, sandbox);
-  auto containers = engine_.get("/containers/json?all=1&" + filters);
-  if (!containers) {
-    return containers.error();
-  }
-  auto networks = engine_.get("/networks?" + filters);
-  if (!networks) {
-    return networks.error();
-  }
-  auto sandboxes = read_sandboxes(*containers, *networks, owner_);
-  return Seen{std::move(*networks), std::move(sandboxes)};
 }
 
 std::optional<Known> Fleet::find(const SandboxId& sandbox) const {

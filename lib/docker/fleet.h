@@ -6,11 +6,12 @@
 #include "docker/builder.h"
 #include "docker/engine_client.h"
 #include "docker/helper_link.h"
-#include "docker/holder_pool.h"
+#include "docker/holders.h"
 #include "docker/observed.h"
 #include "docker/operations.h"
 #include "docker/plan.h"
 #include "docker/proxy_process.h"
+#include "docker/ready_pool.h"
 #include "docker/secret_feed.h"
 #include "egress/authority.h"
 
@@ -20,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,8 +52,8 @@ class Fleet {
   /// Without a structure the worker's option and what was proved decide.
   Status create(const SandboxOrder& order, std::stop_token stop,
                 std::optional<Structure> structure = std::nullopt);
-  /// What stood on this engine; `auto` means the strongest of it. Begins to fill the pool of
-  /// holders when they are of use.
+  /// What stood on this engine; `auto` means the strongest of it. Begins to fill the pool that this
+  /// structure takes from.
   void prove(bool internal_net, bool isolated_ns);
   Status remove(const SandboxId& sandbox);
   Result<std::vector<SandboxReport>> list();
@@ -79,8 +81,15 @@ class Fleet {
 
  private:
   struct Seen {
-    json::Value networks;
     std::map<SandboxId, SeenSandbox> sandboxes;
+    std::set<std::string> untaken_walls;
+  };
+
+  /// A wall that this process made before its sandbox was ordered.
+  struct Waiting {
+    Ids ids;
+    Subnet subnet;
+    pid_t sidecar_pid = 0;
   };
 
   struct Proved {
@@ -89,6 +98,19 @@ class Fleet {
   };
 
   Result<Seen> look(const SandboxId* sandbox);
+  ReadyPool::Maker wall_maker();
+  Result<std::string> make_wall(std::stop_token stop);
+  Result<Built> in_free_subnet(const std::function<Result<Built>(const Subnet&)>& build,
+                               const std::function<Status()>& undo);
+  Result<std::optional<Built>> build_in_waiting(const SandboxOrder& order, const Trust& trust,
+                                                const std::vector<Subnet>& refused,
+                                                const BuildLimits& limits);
+  Status remove_parts(const std::string& wall);
+  Status remove_wall(const std::string& wall);
+  Status remove_containers(const std::vector<std::string>& containers);
+  std::string wall_of(const SandboxId& sandbox, const SeenSandbox* seen) const;
+  void clear_walls(const Seen& seen);
+  std::optional<std::pair<SandboxId, Known>> find_container(const std::string& container) const;
   Result<bool> settle_existing(const SandboxOrder& order, const Seen& seen);
   Status build(const SandboxOrder& order, Structure structure, const BuildLimits& limits);
   /// What an order with secrets needs before its plan.
@@ -115,6 +137,7 @@ class Fleet {
   Result<Subnet> reserve(int prefix);
   void release(const Subnet& subnet);
   Status take_down(const SandboxId& sandbox);
+  Status take_down(const SeenSandbox& old);
   Status remove_container(const std::string& container);
   Status remove_network(const std::string& network);
   SandboxReport report_of(const SandboxId& sandbox, const SeenSandbox& seen);
@@ -143,7 +166,11 @@ class Fleet {
   std::mutex image_mutex_;
   std::string egress_image_;
   Guarded<std::function<void(const DriverEvent&)>> handler_;
-  HolderPool holders_;
+  /// All that this process made and did not remove, taken or not; nullopt while it is made.
+  Guarded<std::map<std::string, std::optional<Waiting>>> walls_;
+  // Last: their threads use all of the above.
+  ReadyPool holders_;
+  ReadyPool waiting_walls_;
 };
 
 }  // namespace sandboxkit::docker

@@ -67,6 +67,7 @@ Result<std::vector<SandboxReport>> Fleet::list() {
     return seen.error();
   }
   clear_probes(*seen);
+  clear_walls(*seen);
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, found] : seen->sandboxes) {
     if (is_probe(sandbox)) {
@@ -119,17 +120,27 @@ std::string Fleet::stop_broken(const SandboxId& sandbox) {
   return reason;
 }
 
-void Fleet::see_network(const std::string& container) {
-  const auto all = known_.with([](const auto& known) { return known; });
-  for (const auto& [sandbox, known] : all) {
-    if ((known.ids.sandbox != container && known.ids.sidecar != container) || known.ended ||
-        operations_.is_busy(sandbox)) {
-      continue;
+std::optional<std::pair<SandboxId, Known>> Fleet::find_container(
+    const std::string& container) const {
+  return known_.with([&](const auto& all) -> std::optional<std::pair<SandboxId, Known>> {
+    for (const auto& [sandbox, known] : all) {
+      const Ids& ids = known.ids;
+      if (ids.sandbox == container || ids.sidecar == container || ids.anchor == container) {
+        return std::pair(sandbox, known);
+      }
     }
-    // The engine tells before its lists show it; an inspect waits until the connect is over.
-    static_cast<void>(inspect_state(engine_, container));
-    stop_broken(sandbox);
+    return std::nullopt;
+  });
+}
+
+void Fleet::see_network(const std::string& container) {
+  const auto found = find_container(container);
+  if (!found || found->second.ended || operations_.is_busy(found->first)) {
+    return;
   }
+  // The engine tells before its lists show it; an inspect waits until the connect is over.
+  static_cast<void>(inspect_state(engine_, container));
+  stop_broken(found->first);
 }
 
 /// A worker that died in its probe left it behind. Not only a new start looks for it: the engine
@@ -255,6 +266,7 @@ Status Fleet::reopen(const SandboxId& sandbox, const SeenSandbox& seen) {
   if (opened && seen.sidecar) {
     known.ids.sidecar = seen.sidecar->id;
     known.ids.wall = seen.wall->id;
+    known.ids.anchor = seen.anchor ? seen.anchor->id : "";
     const auto state = inspect_state(engine_, seen.sidecar->id);
     auto link = hub_.open(folder + kEgressSocket);
     if (state && link) {
@@ -276,6 +288,7 @@ Result<std::vector<SandboxReport>> Fleet::adopt() {
     return first.error();
   }
   clear_probes(*first);
+  clear_walls(*first);
   holders_.clear_left_over();
   std::vector<SandboxReport> reports;
   for (const auto& [sandbox, stale] : first->sandboxes) {
@@ -359,9 +372,16 @@ void Fleet::on_event(std::function<void(const DriverEvent&)> handler) {
 }
 
 void Fleet::see(const SeenEvent& event) {
-  const auto known = find(event.labels.sandbox);
-  if (!known || (event.container != known->ids.sandbox && event.container != known->ids.sidecar)) {
+  const auto found = find_container(event.container);
+  if (!found) {
     return;  // Not ours to follow (yet), or an older one.
+  }
+  const Known* known = &found->second;
+  if (event.container == known->ids.anchor) {
+    if (event.action == "die") {
+      see_network(event.container);  // The sandbox's network went with it.
+    }
+    return;
   }
   const bool is_sidecar = event.container == known->ids.sidecar;
   const auto& link = is_sidecar ? known->egress : known->guest;
@@ -377,7 +397,7 @@ void Fleet::see(const SeenEvent& event) {
   link->expect_pid(0);  // The kernel may give that pid to somebody else.
   if (!is_sidecar) {
     const auto state = inspect_state(engine_, event.container);
-    end(event.labels.sandbox, event.container,
+    end(found->first, event.container,
         state && !state->running ? end_reason(*state) : "exit " + event.exit_code);
   }
 }

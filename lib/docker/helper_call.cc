@@ -74,6 +74,7 @@ class Reply {
         return head.error();
       }
       reply_.status = head->status;
+      reply_.headers = head->headers;
       decoder_.emplace(head->body);
       unread_.erase(0, end);
     }
@@ -85,17 +86,17 @@ class Reply {
     return decoder_->done();
   }
 
-  EngineReply result() && { return std::move(reply_); }
+  HelperReply result() && { return std::move(reply_); }
 
  private:
   std::string unread_;
   std::optional<wire::BodyDecoder> decoder_;
-  EngineReply reply_;
+  HelperReply reply_;
 };
 
 }  // namespace
 
-Result<EngineReply> call_helper(io::Fd connection, const HelperRequest& request,
+Result<HelperReply> call_helper(io::Fd connection, const HelperRequest& request,
                                 milliseconds timeout) {
   const auto deadline = steady_clock::now() + timeout;
   if (Status sent = send_all(connection.get(), request_text(request), deadline); !sent) {

@@ -4,6 +4,7 @@
 #include "json/reader.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace sandboxkit::docker {
@@ -71,6 +72,57 @@ void put(std::optional<T>& place, T value, bool& doubled) {
   place = std::move(value);
 }
 
+/// Adds the parts of the walls that sandboxes took, which carry the wall's id and not theirs.
+class TakenParts {
+ public:
+  TakenParts(std::map<SandboxId, SeenSandbox>& found, const Owner& owner) : owner_(owner) {
+    for (auto& [sandbox, seen] : found) {
+      if (seen.sandbox && !seen.sandbox->labels.wall.empty()) {
+        SeenSandbox*& taker = takers_[seen.sandbox->labels.wall];
+        if (taker != nullptr) {
+          seen.doubled = taker->doubled = true;  // A wall has one sandbox.
+        } else {
+          taker = &seen;
+        }
+      }
+    }
+  }
+
+  /// Who took the wall that this is a part of, and which part it is.
+  std::optional<std::pair<SeenSandbox*, Role>> taker_of(const json::Value& entry) const {
+    const auto labels = read_wall_labels(entry.find("Labels"), owner_);
+    const auto taker = labels ? takers_.find(labels->wall) : takers_.end();
+    return taker != takers_.end() ? std::optional(std::pair(taker->second, labels->role))
+                                  : std::nullopt;
+  }
+
+ private:
+  const Owner& owner_;
+  std::map<std::string, SeenSandbox*> takers_;
+};
+
+SeenContainer read_container(const json::Value& entry, const ObjectLabels& labels) {
+  return {entry.text("Id"),    labels, entry.text("State"), network_ids(entry), network_mode(entry),
+          network_names(entry)};
+}
+
+SeenNetwork read_network(const json::Value& entry, const ObjectLabels& labels) {
+  return {entry.text("Id"), labels, flag(entry, "Internal"),
+          option(entry, "com.docker.network.bridge.inhibit_ipv4") == "true",
+          flag(entry, "EnableIPv6")};
+}
+
+void put_container(SeenSandbox& seen, Role role, SeenContainer container) {
+  std::optional<SeenContainer>& place = role == Role::kSandbox  ? seen.sandbox
+                                        : role == Role::kEgress ? seen.sidecar
+                                                                : seen.anchor;
+  put(place, std::move(container), seen.doubled);
+}
+
+bool is_container_role(Role role) {
+  return role == Role::kSandbox || role == Role::kEgress || role == Role::kAnchor;
+}
+
 std::string sidecar_problem(const SeenSandbox& seen, const std::string& egress_network) {
   const SeenContainer& sidecar = *seen.sidecar;
   const bool paused = sidecar.state == "paused";  // Everything is denied; its policy stays.
@@ -88,10 +140,35 @@ std::string sidecar_problem(const SeenSandbox& seen, const std::string& egress_n
   return {};
 }
 
+/// Of a sandbox that is in the namespace of another container: that has to be its anchor, on the
+/// wall alone. The engine lets nobody connect the sandbox itself to a network.
+std::string anchor_problem(const SeenSandbox& seen) {
+  if (!seen.anchor) {
+    return "the container that holds its network is gone";
+  }
+  const SeenContainer& anchor = *seen.anchor;
+  if (!anchor.running() && anchor.state != "paused") {
+    return "the container that holds its network is " + anchor.state;
+  }
+  if (seen.sandbox->network_mode != std::string(kJoined) + anchor.id ||
+      !seen.sandbox->networks.empty()) {
+    return "it is in another network namespace than its own";
+  }
+  return anchor.networks == std::vector<std::string>{seen.wall->id}
+             ? ""
+             : "it is on another network than its own";
+}
+
+/// Of a sandbox whose own container is on its internal network.
+std::string network_problem(const SeenSandbox& seen) {
+  const bool alone = seen.sandbox->networks == std::vector<std::string>{seen.wall->id};
+  return alone && !seen.anchor ? "" : "it is on another network than its own";
+}
+
 /// Of a sandbox that may have no interface but loopback.
 std::string isolated_problem(const SeenSandbox& seen) {
   const SeenContainer& sandbox = *seen.sandbox;
-  if (seen.wall || seen.sidecar) {
+  if (seen.wall || seen.sidecar || seen.anchor) {
     return "it has a network or a sidecar beside it";
   }
   const bool joined = sandbox.network_mode.starts_with(kJoined);
@@ -110,7 +187,7 @@ const ObjectLabels& SeenSandbox::labels() const {
   if (sandbox) {
     return sandbox->labels;
   }
-  return sidecar ? sidecar->labels : wall->labels;
+  return sidecar ? sidecar->labels : anchor ? anchor->labels : wall->labels;
 }
 
 std::map<SandboxId, SeenSandbox> read_sandboxes(const json::Value& containers,
@@ -118,29 +195,50 @@ std::map<SandboxId, SeenSandbox> read_sandboxes(const json::Value& containers,
   std::map<SandboxId, SeenSandbox> found;
   for (const json::Value& entry : list_of(containers)) {
     const auto labels = read_labels(entry.find("Labels"), owner);
-    if (!labels || (labels->role != Role::kSandbox && labels->role != Role::kEgress)) {
-      continue;
+    if (labels && is_container_role(labels->role)) {
+      put_container(found[labels->sandbox], labels->role, read_container(entry, *labels));
     }
-    SeenSandbox& seen = found[labels->sandbox];
-    SeenContainer container{entry.text("Id"),    *labels,
-                            entry.text("State"), network_ids(entry),
-                            network_mode(entry), network_names(entry)};
-    put(labels->role == Role::kSandbox ? seen.sandbox : seen.sidecar, std::move(container),
-        seen.doubled);
   }
   for (const json::Value& entry : list_of(networks)) {
     const auto labels = read_labels(entry.find("Labels"), owner);
-    if (!labels || labels->role != Role::kNetwork) {
-      continue;
+    if (labels && labels->role == Role::kNetwork) {
+      SeenSandbox& seen = found[labels->sandbox];
+      put(seen.wall, read_network(entry, *labels), seen.doubled);
     }
-    SeenSandbox& seen = found[labels->sandbox];
-    put(seen.wall,
-        SeenNetwork{entry.text("Id"), *labels, flag(entry, "Internal"),
-                    option(entry, "com.docker.network.bridge.inhibit_ipv4") == "true",
-                    flag(entry, "EnableIPv6")},
-        seen.doubled);
+  }
+  const TakenParts taken(found, owner);
+  for (const json::Value& entry : list_of(containers)) {
+    const auto taker = taken.taker_of(entry);
+    if (taker && is_container_role(taker->second)) {
+      put_container(*taker->first, taker->second, read_container(entry, taker->first->labels()));
+    }
+  }
+  for (const json::Value& entry : list_of(networks)) {
+    const auto taker = taken.taker_of(entry);
+    if (taker && taker->second == Role::kNetwork) {
+      SeenSandbox& seen = *taker->first;
+      put(seen.wall, read_network(entry, seen.labels()), seen.doubled);
+    }
   }
   return found;
+}
+
+std::set<std::string> read_untaken_walls(const json::Value& containers, const json::Value& networks,
+                                         const Owner& owner) {
+  std::set<std::string> walls;
+  for (const json::Value* list : {&containers, &networks}) {
+    for (const json::Value& entry : list_of(*list)) {
+      if (const auto labels = read_wall_labels(entry.find("Labels"), owner)) {
+        walls.insert(labels->wall);
+      }
+    }
+  }
+  for (const json::Value& entry : list_of(containers)) {
+    if (const auto labels = read_labels(entry.find("Labels"), owner)) {
+      walls.erase(labels->wall);
+    }
+  }
+  return walls;
 }
 
 Result<std::optional<std::string>> read_shared_network(const json::Value& networks,
@@ -166,7 +264,8 @@ std::string isolation_problem(const SeenSandbox& seen, const std::string& shared
   const SeenContainer& sandbox = *seen.sandbox;
   if (sandbox.labels.policy_hash.empty()) {
     const bool alone = sandbox.networks == std::vector<std::string>{shared};
-    return alone && !seen.wall && !seen.sidecar ? "" : "it is on another network than it should be";
+    const bool bare = !seen.wall && !seen.sidecar && !seen.anchor;
+    return alone && bare ? "" : "it is on another network than it should be";
   }
   if (sandbox.labels.structure == Structure::kIsolatedNs) {
     const std::string problem = isolated_problem(seen);
@@ -178,10 +277,9 @@ std::string isolation_problem(const SeenSandbox& seen, const std::string& shared
   if (!seen.wall->internal || !seen.wall->without_address || seen.wall->ipv6) {
     return "no wall: its network is not internal";
   }
-  if (sandbox.networks != std::vector<std::string>{seen.wall->id}) {
-    return "no wall: it is on another network than its own";
-  }
-  const std::string problem = sidecar_problem(seen, shared);
+  const bool joined = sandbox.network_mode.starts_with(kJoined);
+  std::string problem = joined ? anchor_problem(seen) : network_problem(seen);
+  problem = problem.empty() ? sidecar_problem(seen, shared) : problem;
   return problem.empty() ? "" : "no wall: " + problem;
 }
 
@@ -255,11 +353,10 @@ std::optional<SeenEvent> read_event(std::string_view line, const Owner& owner) {
   }
   const json::Value* actor = event->find("Actor");
   const json::Value* attributes = actor != nullptr ? actor->find("Attributes") : nullptr;
-  const auto labels = read_labels(attributes, owner);
-  if (!labels) {
+  if (!read_labels(attributes, owner) && !read_wall_labels(attributes, owner)) {
     return std::nullopt;
   }
-  return SeenEvent{event->text("Action"), actor->text("ID"), *labels, attributes->text("exitCode")};
+  return SeenEvent{event->text("Action"), actor->text("ID"), attributes->text("exitCode")};
 }
 
 std::optional<std::string> read_network_event(std::string_view line) {

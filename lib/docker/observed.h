@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,8 @@ namespace sandboxkit::docker {
 /// A container in a list.
 struct SeenContainer {
   std::string id;
-  ObjectLabels labels;
-  std::string state;  ///< The engine's word: `running`, `exited`, `created`, ...
+  ObjectLabels labels;  ///< Of a part of a wall that waited: those of the sandbox that took it.
+  std::string state;    ///< The engine's word: `running`, `exited`, `created`, ...
   std::vector<std::string> networks{};
   /// As it was created: `none`, `container:<id>`, or a network's id.
   std::string network_mode{};
@@ -44,6 +45,7 @@ struct SeenNetwork {
 struct SeenSandbox {
   std::optional<SeenContainer> sandbox{};
   std::optional<SeenContainer> sidecar{};
+  std::optional<SeenContainer> anchor{};
   std::optional<SeenNetwork> wall{};
   /// Objects that carry the sandbox's labels twice: nobody of ours makes them.
   bool doubled = false;
@@ -52,10 +54,14 @@ struct SeenSandbox {
   const ObjectLabels& labels() const;
 };
 
-/// Sorts the answers to `/containers/json?all=1` and `/networks` by sandbox; others' objects and
-/// shared networks are left out.
+/// Sorts the answers to `/containers/json?all=1` and `/networks` by sandbox; others' objects,
+/// shared networks and walls that no sandbox took are left out.
 std::map<SandboxId, SeenSandbox> read_sandboxes(const json::Value& containers,
                                                 const json::Value& networks, const Owner& owner);
+
+/// The walls that waited of which the answers show a part, and no sandbox that took it.
+std::set<std::string> read_untaken_walls(const json::Value& containers, const json::Value& networks,
+                                         const Owner& owner);
 
 /// The id of the owner's shared network of that role; nullopt when there is none. A network whose
 /// options would let its containers talk to each other is refused (kConflict).
@@ -82,11 +88,10 @@ SandboxStats read_stats(const json::Value& stats);
 /// The sidecar's answer to `/denied`.
 Result<std::vector<DeniedEgress>> read_denied(std::string_view text);
 
-/// One line of `/events`.
+/// One line of `/events` about a container of the owner's sandboxes or walls.
 struct SeenEvent {
   std::string action;  ///< `start`, `die`, `oom`
   std::string container;
-  ObjectLabels labels;
   std::string exit_code{};
 };
 std::optional<SeenEvent> read_event(std::string_view line, const Owner& owner);

@@ -74,7 +74,7 @@ TEST_CASE("a walled sandbox that somebody joined to another network is not kept"
   House house;
   const SandboxOrder order = house.walled();
   REQUIRE(problem(house.driver().create(order, {})) == "");
-  const std::string container = house.container_id(order.sandbox, docker::Role::kSandbox);
+  const std::string container = house.container_id(order.sandbox, docker::Role::kAnchor);
   house.stop_driver();  // A worker that is there would not leave it to its successor.
   house.meddle("POST", "/networks/bridge/connect", "{\"Container\":\"" + container + "\"}");
   const SandboxReport report = adopt_one(house);

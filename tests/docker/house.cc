@@ -222,10 +222,12 @@ std::string House::leftovers() {
       found += "network " + entry.text("Name") + " ";
     }
   }
-  std::error_code none;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(config_.state_dir + "/sandboxes", none)) {
-    found += "folder " + entry.path().string() + " ";
+  for (const char* folder : {"/sandboxes", "/walls"}) {
+    std::error_code none;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(config_.state_dir + folder, none)) {
+      found += "folder " + entry.path().string() + " ";
+    }
   }
   return found;
 }
@@ -242,8 +244,9 @@ void House::meddle(const std::string& method, const std::string& target, const s
 }
 
 std::string House::container_id(const SandboxId& sandbox, docker::Role role) {
-  return inspect(role == docker::Role::kSandbox ? docker::sandbox_name(sandbox)
-                                                : docker::sidecar_name(sandbox))
+  return inspect(role == docker::Role::kSandbox  ? docker::sandbox_name(sandbox)
+                 : role == docker::Role::kAnchor ? docker::anchor_name(sandbox)
+                                                 : docker::sidecar_name(sandbox))
       .text("Id");
 }
 

@@ -1,7 +1,8 @@
 // A helper that dials like the guest or the egress proxy and does next to nothing: what the driver
 // needs to hear. `SANDBOXKIT_STUB=silent` never dials; `=dies` ends at once with words.
 //
-// As a guest it answers `GET /health`, and `POST /exec` with the output of the command.
+// As a guest it answers `GET /health`, and `POST /exec` with the output of the command. As a proxy
+// it says which policy it was given. As an anchor it waits.
 #include "io/event_loop.h"
 #include "io/guest_link.h"
 #include "io/http_server.h"
@@ -9,6 +10,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +76,11 @@ void serve(std::shared_ptr<io::HttpExchange> exchange) {
   } else if (target == "/denied") {
     io::respond_json(*exchange, 200, "{\"denied\":[]}");
   } else {
-    exchange->respond(204, {}, "");
+    std::ifstream file("/run/sandboxkit-egress/policy.json");
+    const auto policy = json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+    wire::Headers headers;
+    headers.add("X-Sandboxkit-Policy-Hash", policy ? policy->text("policy_hash") : "");
+    exchange->respond(204, std::move(headers), "");
   }
 }
 
@@ -88,6 +95,10 @@ int main(int argc, char** argv) {
   if (mode != nullptr && std::string_view(mode) == "dies") {
     std::fputs("these are my last words\n", stderr);
     return 3;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--hold") {
+    pause();
+    return 0;
   }
   const bool guest = access("/run/sandboxkit", F_OK) == 0;
   const char* socket = guest ? "/run/sandboxkit/guest.sock" : "/run/sandboxkit-egress/egress.sock";

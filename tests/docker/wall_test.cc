@@ -1,11 +1,10 @@
 // The wall with the real guest and the real proxy, attacked from inside.
 #include "docker/observed.h"
-#include "io/socket.h"
 #include "tests/docker/house.h"
+#include "tests/docker/upstream.h"
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,12 +13,9 @@
 #include <string>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 using namespace sandboxkit;        // NOLINT(google-build-using-namespace)
 using namespace sandboxkit::test;  // NOLINT(google-build-using-namespace)
@@ -27,47 +23,6 @@ using namespace sandboxkit::test;  // NOLINT(google-build-using-namespace)
 namespace {
 
 constexpr std::chrono::seconds kSoon{40};
-
-/// A web server of this machine, as a package mirror in the worker's network. Counts who came.
-class Upstream {
- public:
-  Upstream() {
-    auto listener = io::listen_tcp("0.0.0.0", 0);
-    REQUIRE(listener);
-    listener_ = std::move(*listener);
-    port_ = std::to_string(*io::local_port(listener_.get()));
-    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
-  }
-
-  const std::string& port() const { return port_; }
-  int visits() const { return visits_; }
-
- private:
-  void serve(const std::stop_token& stop) {
-    constexpr int kLookMs = 50;
-    constexpr std::string_view kAnswer =
-        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\npackages\n";
-    while (!stop.stop_requested()) {
-      pollfd wait{listener_.get(), POLLIN, 0};
-      if (poll(&wait, 1, kLookMs) <= 0) {
-        continue;
-      }
-      const io::Fd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!client) {
-        continue;
-      }
-      ++visits_;
-      char buffer[4096];
-      recv(client.get(), buffer, sizeof buffer, 0);
-      send(client.get(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL);
-    }
-  }
-
-  io::Fd listener_;
-  std::string port_;
-  std::atomic<int> visits_ = 0;
-  std::jthread thread_;
-};
 
 struct Walled {
   Upstream upstream;
@@ -87,8 +42,8 @@ struct Walled {
   }
   House::Output fetch_package() { return fetch("http://packages.test:" + upstream.port() + "/"); }
   std::string wall_address(const char* last) {
-    const json::Value sidecar = house.inspect(docker::sandbox_name(order.sandbox));
-    const auto* networks = sidecar.find("NetworkSettings")->find("Networks")->as_object();
+    const json::Value anchor = house.inspect(docker::anchor_name(order.sandbox));
+    const auto* networks = anchor.find("NetworkSettings")->find("Networks")->as_object();
     REQUIRE(networks->size() == 1);
     const std::string gateway = networks->front().second.text("IPAddress");
     const std::size_t dot = gateway.rfind('.');
@@ -463,17 +418,21 @@ TEST_CASE("a walled sandbox that somebody puts on another network is stopped and
       const std::lock_guard lock(mutex);
       events.push_back(event);
     });
-    const std::string name = docker::sandbox_name(world.order.sandbox);
-    const std::string body = json::dump(json::Object{{"Container", name}, {"Force", true}});
+    const auto body_for = [](const std::string& name) {
+      return json::dump(json::Object{{"Container", name}, {"Force", true}});
+    };
+    const std::string body = body_for(docker::sandbox_name(world.order.sandbox));
+    // The engine itself refuses a second network beside none, and any in another's namespace.
+    CHECK_FALSE(world.house.engine()
+                    .call({.method = "POST", .target = "/networks/bridge/connect", .body = body})
+                    .has_value());
     if (isolated) {
-      // The engine itself refuses a second network beside none.
-      CHECK_FALSE(world.house.engine()
-                      .call({.method = "POST", .target = "/networks/bridge/connect", .body = body})
-                      .has_value());
       world.house.meddle("POST", "/networks/none/disconnect", body);
     }
     static_cast<void>(world.house.engine().call(
-        {.method = "POST", .target = "/networks/bridge/connect", .body = body}));
+        {.method = "POST",
+         .target = "/networks/bridge/connect",
+         .body = isolated ? body : body_for(docker::anchor_name(world.order.sandbox))}));
     CHECK(becomes_true([&] { return world.house.leftovers().empty(); }, kSoon));
     CHECK(becomes_true(
         [&] {

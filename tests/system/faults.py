@@ -88,7 +88,7 @@ def check_isolated(events, sandbox):
 
 
 def check_walled(events, sandbox):
-    running, proxies, walls, started = set(), set(), set(), 0
+    running, proxies, anchors, walls, started = set(), set(), set(), set(), 0
     joined = {}
     for event in events.of(sandbox):
         actor, attributes = event["Actor"]["ID"], event["Actor"]["Attributes"]
@@ -103,19 +103,24 @@ def check_walled(events, sandbox):
         elif step == ("network", "disconnect"):
             joined.get(attributes["container"], set()).discard(actor)
         elif step == ("container", "start") and role == "egress":
-            assert len(joined.get(actor, set()) & walls) == 1, "a proxy started outside of the wall"
             proxies.add(actor)
+        elif step == ("container", "start") and role == "anchor":
+            assert joined.get(actor) == walls, f"{sandbox} was to be on {joined.get(actor)}"
+            anchors.add(actor)
         elif step == ("container", "start") and role == "sandbox":
             started += 1
             assert not running, f"a second container of {sandbox} started while one ran"
             assert len(walls) == 1, f"{sandbox} started without a wall"
-            assert joined.get(actor) == walls, f"{sandbox} started on {joined.get(actor)}"
+            assert not joined.get(actor), f"{sandbox} started on {joined.get(actor)} besides its anchor's network"
+            assert len(anchors) == 1, f"{sandbox} started without its network"
             assert len(proxies) == 1, f"{sandbox} started before its proxy ran"
+            assert len(joined[next(iter(proxies))] & walls) == 1, "its proxy was outside of the wall"
             running.add(actor)
         elif step == ("container", "die"):
             running.discard(actor)
             proxies.discard(actor)
-        if step == ("network", "connect") and attributes["container"] in running:
+            anchors.discard(actor)
+        if step == ("network", "connect") and running and attributes["container"] in running | anchors:
             raise AssertionError(f"{sandbox} joined another network while it ran")
     return started
 
@@ -259,7 +264,7 @@ class FaultHouse(House):
                 if c["Labels"].get("dev.sandboxkit.sandbox") == sandbox]
         isolated = self.structure == "isolated-ns"
         roles = sorted(c["Labels"]["dev.sandboxkit.role"] for c in mine)
-        assert roles == (["sandbox"] if isolated else ["egress", "sandbox"])
+        assert roles == (["sandbox"] if isolated else ["anchor", "egress", "sandbox"])
         assert {c["Labels"]["dev.sandboxkit.policy-hash"] for c in mine} == {self.policy_hash}
         assert {c["State"] for c in mine} == {"running"}
         assert [n["Internal"] for n in self.objects("networks")

@@ -77,7 +77,8 @@ def test_the_card_of_a_walled_sandbox_without_secrets(lender, make):
     assert read_back["details"]["structure"] == "internal-net"
     assert read_back["at"]
     assert (probed["known"], probed["details"]["capability"]) == ("probed", "egress.internal-net")
-    networks = container(sandbox)["NetworkSettings"]["Networks"].values()
+    anchor = container(sandbox)["HostConfig"]["NetworkMode"].removeprefix("container:")
+    networks = engine("GET", f"/containers/{anchor}/json")[1]["NetworkSettings"]["Networks"].values()
     assert [engine("GET", f"/networks/{n['NetworkID']}")[1]["Internal"] for n in networks] == [True]
     card = card_of(lender, sandbox)
     check_root(card, sandbox)

@@ -57,8 +57,12 @@ def test_the_first_instruction_already_runs_behind_the_wall(house):
                        if c["Labels"]["dev.sandboxkit.sandbox"] == made["id"]
                        and c["Labels"]["dev.sandboxkit.role"] == "egress")
         _, sandbox_state = engine("GET", f"/containers/{container['Id']}/json")
+        anchor = sandbox_state["HostConfig"]["NetworkMode"].removeprefix("container:")
+        assert sandbox_state["NetworkSettings"]["Networks"] == {}
+        _, anchor_state = engine("GET", f"/containers/{anchor}/json")
+        assert anchor_state["Config"]["Labels"]["dev.sandboxkit.sandbox"] == made["id"]
         _, sidecar_state = engine("GET", f"/containers/{sidecar['Id']}/json")
-        networks = sandbox_state["NetworkSettings"]["Networks"]
+        networks = anchor_state["NetworkSettings"]["Networks"]
         assert len(networks) == 1
         _, network = engine("GET", f"/networks/{next(iter(networks.values()))['NetworkID']}")
         assert network["Internal"] is True

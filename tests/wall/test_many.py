@@ -45,7 +45,7 @@ def check_whole(house, made):
     """Each with all the parts of its wall, and no part without a sandbox."""
     parts = collections.Counter((c["Labels"]["dev.sandboxkit.sandbox"], c["Labels"]["dev.sandboxkit.role"], c["State"])
                                 for c in house.objects("containers") if c["Labels"].get("dev.sandboxkit.sandbox"))
-    roles = ["sandbox", "egress"] if house.structure == "internal-net" else ["sandbox"]
+    roles = ["sandbox", "egress", "anchor"] if house.structure == "internal-net" else ["sandbox"]
     assert parts == {(sandbox, role, "running"): 1 for sandbox in made for role in roles}
     walls = collections.Counter(n["Labels"]["dev.sandboxkit.sandbox"] for n in house.objects("networks")
                                 if n["Labels"].get("dev.sandboxkit.sandbox"))

@@ -2,8 +2,9 @@
 import base64
 import itertools
 import json
+import os
 
-from house import House, IMAGE
+from house import House, IMAGE, wait_for
 from internet import ALLOWED, DNS
 
 # Each worker has a block of its own: they share the engine.
@@ -15,23 +16,49 @@ class WallHouse(House):
         self.own = own
         self.structure = structure
         self.worker_folder = worker_folder
+        # On request each sandbox on a network stands in a wall that was made before it was ordered.
+        self.wall_pool = int(os.environ.get("SANDBOXKIT_WALL_POOL", "0")) if structure == "internal-net" else 2
         super().__init__(folder, ALLOWED, engine_socket=own.socket, worker_options=[
             "--dns", DNS, "--subnet-pool", f"10.{next(POOLS)}.0.0/16", *worker_options],
             controller_options=controller_options)
 
+    def waiting_walls(self):
+        """The walls that are whole and wait for a sandbox: each with its proxy on both networks."""
+        taken = {c["Labels"].get("dev.sandboxkit.wall") for c in self.objects("containers")
+                 if c["Labels"].get("dev.sandboxkit.sandbox")}
+        return {c["Labels"]["dev.sandboxkit.wall"] for c in self.objects("containers")
+                if "dev.sandboxkit.wall" in c["Labels"] and c["Labels"]["dev.sandboxkit.role"] == "egress"
+                and len(c["NetworkSettings"]["Networks"]) == 2} - taken
+
     def sandbox(self, domains=(), networks=(), walled=True, image=IMAGE, **more):
         policy = {"allowed_domains": list(domains)}
+        waits = walled and self.structure == "internal-net" and self.wall_pool > 0
+        if waits:
+            wait_for(self.waiting_walls, 120, "a wall that waits")
         if networks:
             policy["allowed_networks"] = list(networks)
         status, made = self.create(egress=policy if walled else None, image=image, **more)
         assert status == 201, made
-        return Sandbox(self, made)
+        created = Sandbox(self, made)
+        if waits:
+            assert "dev.sandboxkit.wall" in created.container()["Config"]["Labels"], "it is not in a wall that waited"
+        return created
 
     def container(self, sandbox, role="sandbox"):
-        """The engine's own description of a sandbox's container."""
-        for each in self.objects("containers"):
-            if (each["Labels"].get("dev.sandboxkit.sandbox"), each["Labels"]["dev.sandboxkit.role"]) == (sandbox, role):
-                return self.own.call("GET", f"/containers/{each['Id']}/json")
+        """The engine's own description of a sandbox's container, with the ends of the namespace that it is in."""
+        containers = self.objects("containers")
+        wall = next((c["Labels"].get("dev.sandboxkit.wall") for c in containers
+                     if c["Labels"].get("dev.sandboxkit.sandbox") == sandbox), None)
+        for each in containers:
+            labels = each["Labels"]
+            whose = labels.get("dev.sandboxkit.sandbox") == sandbox or (
+                wall is not None and labels.get("dev.sandboxkit.wall") == wall)
+            if whose and labels["dev.sandboxkit.role"] == role:
+                about = self.own.call("GET", f"/containers/{each['Id']}/json")
+                joined = about["HostConfig"]["NetworkMode"].partition("container:")[2]
+                if joined and self.structure == "internal-net":
+                    about["NetworkSettings"] = self.own.call("GET", f"/containers/{joined}/json")["NetworkSettings"]
+                return about
         return None
 
 

@@ -21,6 +21,42 @@ TEST_CASE("labels read back as the order that they were made for") {
   CHECK(read->policy_hash == "hash-1");
 }
 
+TEST_CASE("a part of a wall that waits is no sandbox's, and a sandbox says which wall it took") {
+  const Owner owner = docker::test::owner();
+  for (const Role role : {Role::kNetwork, Role::kEgress, Role::kAnchor}) {
+    const json::Value part = labels_for_wall(owner, role, "wall1");
+    CHECK_FALSE(read_labels(&part, owner));
+    const auto read = read_wall_labels(&part, owner);
+    REQUIRE(read);
+    CHECK(read->role == role);
+    CHECK(read->wall == "wall1");
+    Owner other = owner;
+    other.worker = docker::test::id<WorkerId>("w-2");
+    CHECK_FALSE(read_wall_labels(&part, other));
+  }
+  const SandboxOrder order = docker::test::order(docker::test::walled({}));
+  const json::Value taker =
+      labels_for(owner, order, Role::kSandbox, Structure::kInternalNet, "wall1");
+  CHECK(read_labels(&taker, owner)->wall == "wall1");
+  CHECK_FALSE(read_wall_labels(&taker, owner));
+}
+
+TEST_CASE("a wall's id that would name another folder is none") {
+  const Owner owner = docker::test::owner();
+  const SandboxOrder order = docker::test::order(docker::test::walled({}));
+  for (const std::string& bad :
+       {std::string(".."), std::string("a/b"), std::string("A"), std::string(65, 'a')}) {
+    CAPTURE(bad);
+    const json::Value part = labels_for_wall(owner, Role::kEgress, bad);
+    CHECK_FALSE(read_wall_labels(&part, owner));
+    const json::Value taker =
+        labels_for(owner, order, Role::kSandbox, Structure::kInternalNet, bad);
+    CHECK_FALSE(read_labels(&taker, owner));
+  }
+  const json::Value longest = labels_for_wall(owner, Role::kEgress, std::string(64, 'a'));
+  CHECK(read_wall_labels(&longest, owner));
+}
+
 // Complaint 36: a start-up sweep takes a sibling's sandboxes.
 TEST_CASE("an object of another controller or another worker is not ours") {
   const SandboxOrder order = docker::test::order(docker::test::walled({}));

@@ -142,6 +142,125 @@ TEST_CASE("each way to stand without a wall is named") {
   CHECK(doubled.problem() == "half made");
 }
 
+namespace {
+
+/// A container of a wall that waited.
+json::Value part(Role role, const char* id, const std::vector<std::string>& networks,
+                 const std::string& wall = "wall1", const char* state = "running") {
+  json::Object entry = *container(walled_order(), role, id, networks, state).as_object();
+  for (auto& [name, value] : entry) {
+    if (name == "Labels") {
+      value = labels_for_wall(owner(), role, wall);
+    }
+  }
+  return entry;
+}
+
+json::Value part_network(const std::string& wall_id = "wall1") {
+  json::Object entry = *wall(walled_order()).as_object();
+  for (auto& [name, value] : entry) {
+    if (name == "Labels") {
+      value = labels_for_wall(owner(), Role::kNetwork, wall_id);
+    }
+  }
+  return entry;
+}
+
+json::Value taker(const SandboxOrder& order, const std::string& mode = "container:anchor",
+                  json::Object networks = {}) {
+  return json::Object{
+      {"Id", "box"},
+      {"State", "running"},
+      {"Labels", labels_for(owner(), order, Role::kSandbox, Structure::kInternalNet, "wall1")},
+      {"HostConfig", json::Object{{"NetworkMode", mode}}},
+      {"NetworkSettings", json::Object{{"Networks", std::move(networks)}}}};
+}
+
+/// A sandbox in a wall that waited, as it should be.
+struct TakenWorld {
+  SandboxOrder order = walled_order();
+  json::Array containers{taker(order), part(Role::kEgress, "car", {"egress", "wall"}),
+                         part(Role::kAnchor, "anchor", {"wall"})};
+  json::Array networks{part_network()};
+
+  std::string problem() const {
+    const auto seen = read_sandboxes(containers, networks, owner());
+    return isolation_problem(seen.at(order.sandbox), "egress");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a sandbox in a wall that waited stands while its anchor does, and only then") {
+  CHECK(TakenWorld().problem() == "");
+
+  TakenWorld no_anchor;
+  no_anchor.containers.pop_back();
+  CHECK(no_anchor.problem() == "no wall: the container that holds its network is gone");
+
+  TakenWorld dead_anchor;
+  dead_anchor.containers[2] = part(Role::kAnchor, "anchor", {"wall"}, "wall1", "exited");
+  CHECK(dead_anchor.problem() == "no wall: the container that holds its network is exited");
+
+  TakenWorld other_namespace;
+  other_namespace.containers[0] = taker(other_namespace.order, "container:somebody");
+  CHECK(other_namespace.problem() == "no wall: it is in another network namespace than its own");
+
+  TakenWorld anchor_on_two;
+  anchor_on_two.containers[2] = part(Role::kAnchor, "anchor", {"bridge", "wall"});
+  CHECK(anchor_on_two.problem() == "no wall: it is on another network than its own");
+
+  TakenWorld on_bridge;
+  on_bridge.containers[0] =
+      taker(on_bridge.order, "bridge", {{"bridge", json::Object{{"NetworkID", "b"}}}});
+  CHECK(on_bridge.problem() == "no wall: it is on another network than its own");
+
+  TakenWorld no_sidecar;
+  no_sidecar.containers.erase(no_sidecar.containers.begin() + 1);
+  CHECK(no_sidecar.problem() == "no wall: its egress proxy is gone");
+
+  TakenWorld no_network;
+  no_network.networks.clear();
+  CHECK(no_network.problem() == "no wall: its network is gone");
+
+  TakenWorld parts_of_another;
+  parts_of_another.containers[1] = part(Role::kEgress, "car", {"egress", "wall"}, "wall2");
+  CHECK(parts_of_another.problem() == "no wall: its egress proxy is gone");
+}
+
+TEST_CASE("two sandboxes in one wall do not stand, neither of them") {
+  TakenWorld world;
+  SandboxOrder second = world.order;
+  second.sandbox = docker::test::id<SandboxId>("i0123456789abcdefghik");
+  world.containers.push_back(taker(second));
+  const auto seen = read_sandboxes(world.containers, world.networks, owner());
+  CHECK(isolation_problem(seen.at(world.order.sandbox), "egress") == "half made");
+  CHECK(isolation_problem(seen.at(second.sandbox), "egress") == "half made");
+}
+
+TEST_CASE("a wall that nobody took is told from one that has its sandbox") {
+  TakenWorld world;
+  CHECK(read_untaken_walls(world.containers, world.networks, owner()).empty());
+  world.containers.push_back(part(Role::kAnchor, "second", {"other"}, "wall2"));
+  world.networks.push_back(part_network("wall3"));
+  CHECK(read_untaken_walls(world.containers, world.networks, owner()) ==
+        std::set<std::string>{"wall2", "wall3"});
+  CHECK(read_sandboxes(world.containers, world.networks, owner()).size() == 1);
+  Owner other = owner();
+  other.worker = docker::test::id<WorkerId>("w-2");
+  CHECK(read_untaken_walls(world.containers, world.networks, other).empty());
+}
+
+TEST_CASE("an event of a part of a wall that waited is ours") {
+  json::Object attributes = *labels_for_wall(owner(), Role::kAnchor, "wall1").as_object();
+  const json::Value line = json::Object{
+      {"Action", "die"},
+      {"Actor", json::Object{{"ID", "anchor"}, {"Attributes", std::move(attributes)}}}};
+  const auto event = read_event(json::dump(line), owner());
+  REQUIRE(event);
+  CHECK(event->container == "anchor");
+}
+
 TEST_CASE("an unwalled sandbox belongs on the open network alone") {
   const SandboxOrder order = docker::test::order(Egress::unwalled(UnwalledEgress{}));
   const auto problem = [&](const std::vector<std::string>& networks) {

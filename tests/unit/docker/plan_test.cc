@@ -1,6 +1,6 @@
 #include "docker/plan.h"
 
-#include "docker/holder_pool.h"
+#include "docker/holders.h"
 #include "docker/seccomp.h"
 #include "tests/unit/docker/support.h"
 
@@ -15,14 +15,48 @@ using docker::test::parsed;
 
 namespace {
 
-const Ids kIds{"shared-id", "wall-id", "sandbox-id", "sidecar-id"};
+const Ids kIds{.shared_network = "shared-id",
+               .wall = "wall-id",
+               .sandbox = "sandbox-id",
+               .sidecar = "sidecar-id",
+               .anchor = "anchor-id"};
+
+/// The steps with those of branches in their place: one of the orders that may happen.
+Plan flat(const Plan& plan) {
+  Plan steps;
+  for (const Step& step : plan) {
+    if (const auto* at_once = std::get_if<AtOnce>(&step)) {
+      for (const Branch& branch : at_once->branches) {
+        steps.insert(steps.end(), branch.steps.begin(), branch.steps.end());
+      }
+    } else {
+      steps.push_back(step);
+    }
+  }
+  return steps;
+}
 
 Plan walled_plan(const SandboxOrder& order) {
   static const DockerDriverConfig config = docker::test::config();
-  return plan_walled(PlanInput{config, order}, WallInput{*Subnet::parse("10.231.0.8/29"),
-                                                         "sandboxkit/egress:abc",
-                                                         {*Subnet::parse("203.0.113.7/32")}});
+  return flat(plan_walled(PlanInput{config, order}, WallInput{*Subnet::parse("10.231.0.8/29"),
+                                                              "sandboxkit/egress:abc",
+                                                              {*Subnet::parse("203.0.113.7/32")}}));
 }
+
+Plan waiting_plan() {
+  static const DockerDriverConfig config = docker::test::config();
+  return flat(plan_waiting(
+      WaitingWall{config, "wall1", *Subnet::parse("10.231.0.8/29"), "sandboxkit/egress:abc"}));
+}
+
+Plan taken_plan(const SandboxOrder& order) {
+  static const DockerDriverConfig config = docker::test::config();
+  return plan_taken(
+      PlanInput{config, order},
+      TakenWall{"wall1", *Subnet::parse("10.231.0.8/29"), {*Subnet::parse("203.0.113.7/32")}});
+}
+
+Plan taken_plan() { return taken_plan(docker::test::order(docker::test::walled({"ok.test"}))); }
 
 Plan walled_plan() { return walled_plan(docker::test::order(docker::test::walled({"ok.test"}))); }
 
@@ -58,9 +92,10 @@ Plan lending_plan(std::map<std::string, std::string> env = {}) {
   order.spec.secrets = {
       {.name = "API_KEY", .domain = "api.test", .key = "X-Key", .value = "s3cret"},
       {.name = "OTHER", .domain = "other.test", .key = "X-Key", .value = "s3cret too"}};
-  return with_trust(plan_walled(PlanInput{config, order}, WallInput{*Subnet::parse("10.231.0.8/29"),
-                                                                    "sandboxkit/egress:abc"}),
-                    Trust{"the certificate", "the roots"});
+  return flat(
+      with_trust(plan_walled(PlanInput{config, order},
+                             WallInput{*Subnet::parse("10.231.0.8/29"), "sandboxkit/egress:abc"}),
+                 Trust{"the certificate", "the roots"}));
 }
 
 template <typename T>
@@ -87,13 +122,99 @@ json::Value container_body(const Plan& plan, Part part) {
 TEST_CASE("a walled sandbox is made by these calls in this order") {
   CHECK(calls_of(walled_plan()) ==
         std::vector<std::string>{
-            "POST /networks/create",
             "POST /containers/create?name=sbx-i0123456789abcdefghij-egress",
-            "POST /networks/wall-id/connect",
             "POST /containers/sidecar-id/start",
+            "POST /networks/create",
+            "POST /containers/create?name=sbx-i0123456789abcdefghij-anchor",
+            "POST /containers/anchor-id/start",
             "POST /containers/create?name=sbx-i0123456789abcdefghij",
+            "POST /networks/wall-id/connect",
             "POST /containers/sandbox-id/start",
         });
+}
+
+TEST_CASE("a wall that waits is made by these calls, and a sandbox in it by two") {
+  CHECK(calls_of(waiting_plan()) == std::vector<std::string>{
+                                        "POST /containers/create?name=sbx-wall-wall1-egress",
+                                        "POST /containers/sidecar-id/start",
+                                        "POST /networks/create",
+                                        "POST /containers/create?name=sbx-wall-wall1-anchor",
+                                        "POST /containers/anchor-id/start",
+                                        "POST /networks/wall-id/connect",
+                                    });
+  CHECK(calls_of(taken_plan()) == std::vector<std::string>{
+                                      "POST /containers/create?name=sbx-i0123456789abcdefghij",
+                                      "POST /containers/sandbox-id/start",
+                                  });
+}
+
+TEST_CASE("a wall that waits has no policy, and no link to anybody") {
+  for (const Step& step : waiting_plan()) {
+    CHECK_FALSE(std::holds_alternative<WriteFile>(step));
+    CHECK_FALSE(std::holds_alternative<OpenLink>(step));
+  }
+}
+
+TEST_CASE("a sandbox in a wall that waited stands as one whose wall was made for it") {
+  for (const HardeningProfile profile : {HardeningProfile::kHardened, HardeningProfile::kSudo}) {
+    SandboxOrder order = docker::test::order(docker::test::walled({"ok.test"}));
+    order.spec.profile = profile;
+    json::Object cold = *container_body(walled_plan(order), Part::kSandbox).as_object();
+    json::Object taken = *container_body(taken_plan(order), Part::kSandbox).as_object();
+    CHECK(at(taken, {"Labels", label::kWall}) == json::Value("wall1"));
+    for (const auto& [name, value] : cold) {
+      if (name != "Labels") {
+        CHECK(at(taken, {name}) == value);
+      }
+    }
+    CHECK(cold.size() == taken.size());
+    // So do its proxy and its anchor, but for whose they are.
+    for (const Part part : {Part::kSidecar, Part::kAnchor}) {
+      const json::Value made = container_body(walled_plan(order), part);
+      const json::Value waited = container_body(waiting_plan(), part);
+      for (const auto& [name, value] : *made.as_object()) {
+        if (name != "Labels" && name != "HostConfig") {
+          CHECK(at(waited, {name}) == value);
+        }
+      }
+      const json::Value host = at(made, {"HostConfig"});
+      for (const auto& [name, value] : *host.as_object()) {
+        if (name != "Mounts") {
+          CHECK(at(waited, {"HostConfig", name}) == value);
+        }
+      }
+      CHECK(at(waited, {"Labels", label::kSandbox}).is_null());
+    }
+  }
+}
+
+TEST_CASE("a sandbox in a wall that waited gives its proxy the policy, and then starts") {
+  const Plan plan = taken_plan();
+  const auto write = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<WriteFile>(step);
+  });
+  const auto link = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
+    return std::holds_alternative<LinkFolder>(step);
+  });
+  REQUIRE(write != plan.end());
+  REQUIRE(link != plan.end());
+  CHECK(std::get<LinkFolder>(*link).path == "/state/sandboxes/i0123456789abcdefghij/egress");
+  CHECK(std::get<LinkFolder>(*link).target == "/state/walls/wall1");
+  CHECK(link < write);
+  CHECK(std::get<WriteFile>(*write).path ==
+        "/state/sandboxes/i0123456789abcdefghij/egress/policy.json");
+  // It can answer at once, and says whose policy it has.
+  CHECK(place_of<OpenLink>(plan, Part::kSidecar) < write - plan.begin());
+  const auto serves = place_of<AwaitHelper>(plan, Part::kSidecar);
+  CHECK(write - plan.begin() < serves);
+  CHECK(std::get<AwaitHelper>(plan[static_cast<std::size_t>(serves)]).policy_hash == "hash-1");
+  CHECK(serves < place_of<StartContainer>(plan, Part::kSandbox));
+  const Plan cold = walled_plan();
+  for (const Step& step : cold) {
+    if (const auto* file = std::get_if<WriteFile>(&step)) {
+      CHECK(file->text == std::get<WriteFile>(*write).text);
+    }
+  }
 }
 
 TEST_CASE("the wall's network is internal, without an address of the host, IPv6 or default pool") {
@@ -115,17 +236,51 @@ TEST_CASE("the wall's network is internal, without an address of the host, IPv6 
       "dev.sandboxkit.structure": "internal-net"}})"));
 }
 
-TEST_CASE("a walled sandbox is born on its internal network alone") {
-  const json::Value body = container_body(walled_plan(), Part::kSandbox);
+TEST_CASE("a walled sandbox is born in a namespace that is on its internal network alone") {
+  for (const Plan& plan : {walled_plan(), waiting_plan()}) {
+    const json::Value anchor = container_body(plan, Part::kAnchor);
+    CHECK(at(anchor, {"HostConfig", "NetworkMode"}) == json::Value("wall-id"));
+    CHECK(at(anchor, {"NetworkingConfig", "EndpointsConfig"}) ==
+          parsed(R"({"wall-id": {"IPAMConfig": {"IPv4Address": "10.231.0.10"}}})"));
+  }
+  for (const Plan& plan : {walled_plan(), taken_plan()}) {
+    const json::Value body = container_body(plan, Part::kSandbox);
+    CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("container:anchor-id"));
+    CHECK(at(body, {"NetworkingConfig"}).is_null());
+    CHECK(at(body, {"Hostname"}).is_null());
+  }
+}
+
+TEST_CASE("a sandbox under a kernel of its own is on its internal network itself") {
+  SandboxOrder order = docker::test::order(docker::test::walled({"ok.test"}));
+  order.spec.runtime = "runsc";
+  const json::Value body = container_body(walled_plan(order), Part::kSandbox);
   CHECK(at(body, {"HostConfig", "NetworkMode"}) == json::Value("wall-id"));
   CHECK(at(body, {"NetworkingConfig", "EndpointsConfig"}) ==
         parsed(R"({"wall-id": {"IPAMConfig": {"IPv4Address": "10.231.0.10"}}})"));
+  CHECK(at(body, {"HostConfig", "Dns"}) == parsed(R"(["10.231.0.11"])"));
+  CHECK(container_body(walled_plan(order), Part::kAnchor).is_null());
+}
+
+TEST_CASE("an anchor has no right, no mount and no policy") {
+  const json::Value body = container_body(walled_plan(), Part::kAnchor);
+  CHECK(at(body, {"Entrypoint"}) == parsed(R"(["/sandboxkit-egress", "--hold"])"));
+  CHECK(at(body, {"User"}) == json::Value("65534:65534"));
+  CHECK(at(body, {"HostConfig", "CapDrop"}) == parsed(R"(["ALL"])"));
+  CHECK(at(body, {"HostConfig", "CapAdd"}).is_null());
+  CHECK(at(body, {"HostConfig", "ReadonlyRootfs"}) == json::Value(true));
+  CHECK(at(body, {"HostConfig", "Mounts"}).is_null());
+  CHECK(at(body, {"HostConfig", "RestartPolicy"}).is_null());
+  CHECK(at(body, {"HostConfig", "SecurityOpt"}) ==
+        json::Array{docker::seccomp_option(), "no-new-privileges"});
 }
 
 TEST_CASE("no step adds a walled sandbox to another network") {
-  for (const Step& step : walled_plan()) {
-    if (const auto* join = std::get_if<JoinWall>(&step)) {
-      CHECK(join->part == Part::kSidecar);
+  for (const Plan& plan : {walled_plan(), waiting_plan(), taken_plan()}) {
+    for (const Step& step : plan) {
+      if (const auto* join = std::get_if<JoinWall>(&step)) {
+        CHECK(join->part == Part::kSidecar);
+      }
     }
   }
 }
@@ -136,7 +291,9 @@ TEST_CASE("a walled sandbox starts only after its proxy said that it serves") {
         place_of<AwaitHelper>(plan, Part::kSidecar));
   CHECK(place_of<AwaitHelper>(plan, Part::kSidecar) <
         place_of<StartContainer>(plan, Part::kSandbox));
-  CHECK(place_of<JoinWall>(plan, Part::kSidecar) < place_of<StartContainer>(plan, Part::kSidecar));
+  CHECK(place_of<JoinWall>(plan, Part::kSidecar) < place_of<AwaitHelper>(plan, Part::kSidecar));
+  CHECK(place_of<StartContainer>(plan, Part::kAnchor) <
+        place_of<StartContainer>(plan, Part::kSandbox));
 }
 
 TEST_CASE("each helper can be heard before its container starts") {
@@ -148,7 +305,10 @@ TEST_CASE("each helper can be heard before its container starts") {
 
 TEST_CASE("a walled sandbox asks its proxy for names and for the way out") {
   const json::Value body = container_body(walled_plan(), Part::kSandbox);
-  CHECK(at(body, {"HostConfig", "Dns"}) == parsed(R"(["10.231.0.11"])"));
+  // The file of name servers is its anchor's.
+  CHECK(at(body, {"HostConfig", "Dns"}).is_null());
+  CHECK(at(container_body(walled_plan(), Part::kAnchor), {"HostConfig", "Dns"}) ==
+        parsed(R"(["10.231.0.11"])"));
   CHECK(at(body, {"Env"}) == parsed(R"([
     "HTTPS_PROXY=http://10.231.0.11:3128", "HTTP_PROXY=http://10.231.0.11:3128",
     "NO_PROXY=localhost,127.0.0.1,::1", "http_proxy=http://10.231.0.11:3128",
@@ -227,13 +387,16 @@ TEST_CASE("the proxy goes out by the shared network and routes nothing") {
   CHECK(at(body, {"Env"}).is_null());
 }
 
-TEST_CASE("the proxy's policy is written before its container exists") {
+TEST_CASE("a proxy waits for its policy, which is there once its wall has it") {
   const Plan plan = walled_plan();
   const auto write = std::find_if(plan.begin(), plan.end(), [](const Step& step) {
     return std::holds_alternative<WriteFile>(step);
   });
   REQUIRE(write != plan.end());
-  CHECK(write - plan.begin() < place_of<CreateContainer>(plan, Part::kSidecar));
+  CHECK(at(container_body(plan, Part::kSidecar), {"Entrypoint"}) ==
+        parsed(R"(["/sandboxkit-egress", "--await-policy"])"));
+  CHECK(place_of<JoinWall>(plan, Part::kSidecar) < write - plan.begin());
+  CHECK(write - plan.begin() < place_of<AwaitHelper>(plan, Part::kSidecar));
   const auto& file = std::get<WriteFile>(*write);
   CHECK(file.path == "/state/sandboxes/i0123456789abcdefghij/egress/policy.json");
   CHECK(parsed(file.text) == parsed(R"({
