@@ -28,6 +28,7 @@ struct Arguments {
   EgressSetOptions egress{};
   PlaceOptions place{};
   GateCheckOptions gate{};
+  GateAuditOptions gate_audit{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};
   std::string shell = "bash";

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/exit_code.h"
 #include "daemons/cli/command_tree.h"
 
 #include <string>
@@ -121,6 +122,52 @@ void add_key_commands(Commands& commands) {
                   [](Arguments& a) { return list_workspaces(a.common); });
 }
 
+namespace {
+
+constexpr std::int64_t kMaxShownLines = 100'000;
+
+int verify_either(Arguments& a) {
+  if (a.from.empty() && a.gate_audit.dir.empty()) {
+    return fail(usage_error("name the log: --state-dir for a controller's, --dir for a gate's"));
+  }
+  if (!a.from.empty()) {
+    return verify_audit_log(a.from, a.common.json);
+  }
+  a.gate_audit.json = a.common.json;
+  return verify_gate_audit(a.gate_audit);
+}
+
+/// The lines of a permission gate's log.
+void add_gate_audit_commands(Commands& commands, CLI::App* audit) {
+  GateAuditOptions& options = commands.args().gate_audit;
+  CLI::App* show = commands.add(
+      audit, "show", "lines of a permission gate's log, oldest first",
+      "  sandboxkit audit show --dir ~/.local/state/sandboxkit/gate/audit --decision deny",
+      [](Arguments& a) {
+        a.gate_audit.limit = a.gate_audit.limit > 0 ? a.gate_audit.limit : 1000;
+        return show_gate_audit(a.gate_audit);
+      });
+  CLI::App* tail =
+      commands.add(audit, "tail", "the last lines of a permission gate's log, and what follows",
+                   "  sandboxkit audit tail --dir ~/.local/state/sandboxkit/gate/audit --follow",
+                   [](Arguments& a) {
+                     a.gate_audit.limit = a.gate_audit.limit > 0 ? a.gate_audit.limit : 10;
+                     return tail_gate_audit(a.gate_audit);
+                   });
+  for (CLI::App* command : {show, tail}) {
+    command->add_option("--dir", options.dir, "the folder of the log")->required();
+    command->add_option("--session", options.session, "only lines of this session");
+    command->add_option("--kind", options.kind, "only lines of this kind, such as decision");
+    command->add_option("--decision", options.decision, "only allow, deny or ask");
+    command->add_flag("--json", options.json, "print the lines as they stand in the files");
+    command->add_option("--lines", options.limit, "how many, the newest (show: 1000, tail: 10)")
+        ->check(CLI::Range(std::int64_t{1}, kMaxShownLines));
+  }
+  tail->add_flag("-f,--follow", options.follow, "go on with what is written from now on");
+}
+
+}  // namespace
+
 void add_audit_commands(Commands& commands) {
   Arguments& args = commands.args();
   CLI::App* audit = commands.add(&commands.app(), "audit", "who did what", "", nullptr);
@@ -131,12 +178,24 @@ void add_audit_commands(Commands& commands) {
               [](Arguments& a) { return list_audit(a.common, a.id); })
       ->add_option("--after", args.id, "only what follows the line of this id");
   CLI::App* verify = commands.add(
-      audit, "verify", "check the chain of hashes on the controller's disk, also while it runs",
+      audit, "verify", "check a log's chain of hashes where it lies, also while it is written",
       "  sandboxkit audit verify --state-dir /var/lib/sandboxkit/controller\n"
-      "Ends with 0 when the chain is intact, 3 when it is broken, and says where.",
-      [](Arguments& a) { return verify_audit_log(a.from, a.common.json); });
-  verify->add_option("--state-dir", args.from, "the controller's state folder")->required();
+      "  sandboxkit audit verify --dir ~/.local/state/sandboxkit/gate/audit --key-file FILE\n"
+      "Says where it is broken. Ends with 0 when it is intact and 3 when it is broken; with --dir: "
+      "0,\n"
+      "1, and 2 when that cannot be told.",
+      verify_either);
+  CLI::Option* state_dir =
+      verify->add_option("--state-dir", args.from, "the controller's state folder");
+  CLI::Option* dir =
+      verify->add_option("--dir", args.gate_audit.dir, "the folder of a permission gate's log");
+  dir->excludes(state_dir);
+  verify
+      ->add_option("--key-file", args.gate_audit.key_file,
+                   "what the heads of that log are signed with")
+      ->needs(dir);
   verify->add_flag("--json", args.common.json, "print JSON for programs");
+  add_gate_audit_commands(commands, audit);
 }
 
 }  // namespace sandboxkit::cli

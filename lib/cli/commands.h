@@ -111,6 +111,25 @@ int list_workspaces(const Common& common);
 int list_audit(const Common& common, const std::string& after);
 /// Without a controller: ends with 0 when the chain is intact, else 3.
 int verify_audit_log(const std::string& state_dir, bool as_json);
+
+struct GateAuditOptions {
+  /// The folder of the gate's log.
+  std::string dir{};
+  /// Empty: the heads' signatures are not looked at.
+  std::string key_file{};
+  std::string session{};
+  std::string kind{};
+  std::string decision{};
+  std::int64_t limit = 0;
+  bool follow = false;
+  bool json = false;
+};
+
+/// Without a controller, and also while the gate runs: ends with 0 when the log is intact, 1 when
+/// it is broken, 2 when that cannot be told.
+int verify_gate_audit(const GateAuditOptions& options);
+int show_gate_audit(const GateAuditOptions& options);
+int tail_gate_audit(const GateAuditOptions& options);
 /// Replaces its limits; what is absent is the deployment's default.
 int limit_workspace(const Common& common, const WorkspaceOptions& options);
 
