@@ -213,6 +213,13 @@ Status Writer::append_pending() {
 }
 
 void Writer::finish(const Status& done) {
+  {
+    // Before anybody is told: who then asks for the state sees what its answer came from.
+    const std::lock_guard lock(mutex_);
+    state_.writable = done.has_value();
+    state_.problem = done ? std::string() : done.error().message;
+    state_.head = log_->head();
+  }
   settle();
   if (done) {
     failed_at_.reset();
@@ -220,10 +227,6 @@ void Writer::finish(const Status& done) {
   } else {
     give_up(done.error());
   }
-  const std::lock_guard lock(mutex_);
-  state_.writable = done.has_value();
-  state_.problem = done ? std::string() : done.error().message;
-  state_.head = log_->head();
 }
 
 /// What is on the disk is told to who waits for it; also after an error, as a rotation may have put
@@ -251,6 +254,7 @@ void Writer::give_up(const Error& problem) {
   failed_at_ = machine_.ticks.now();
   failing_ = true;
   std::deque<Pending> kept;
+  std::vector<Waiter*> refused;
   std::uint64_t lost = 0;
   for (Pending& one : pending_) {
     if (one.waiter == nullptr) {
@@ -258,14 +262,18 @@ void Writer::give_up(const Error& problem) {
       kept.push_back(std::move(one));
     } else {
       lost += one.entry.lost + 1;
-      tell(one.waiter, unavailable(problem.message));
+      refused.push_back(one.waiter);
     }
   }
-  const std::uint64_t told = pending_.size() - kept.size();
   pending_ = std::move(kept);
-  const std::lock_guard lock(mutex_);
-  lost_since_line_ += lost;
-  state_.lost += told;
+  {
+    const std::lock_guard lock(mutex_);
+    lost_since_line_ += lost;
+    state_.lost += refused.size();
+  }
+  for (Waiter* waiter : refused) {
+    tell(waiter, unavailable(problem.message));
+  }
 }
 
 void Writer::tell(Waiter* waiter, Status outcome) {
