@@ -25,6 +25,8 @@ struct Access {
   GateOperation asked;
   /// As it was asked: made absolute and plain where it is a path.
   std::string requested;
+  /// The asker's own spelling, where `requested` is another.
+  std::string spelled{};
   SeenPath seen{};
   /// `seen.canonical`, and the other names that denials look at as well.
   PathName canonical{""};

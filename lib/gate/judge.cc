@@ -16,7 +16,7 @@ constexpr std::uint32_t kSetuid = 04000;
 GateItemDecision decision_of(const Access& access) {
   GateItemDecision decision;
   decision.operation = access.asked;
-  decision.requested = access.requested;
+  decision.requested = access.spelled.empty() ? access.requested : access.spelled;
   decision.canonical = takes_path(access.operation) ? access.canonical.text : access.requested;
   decision.via = access.seen.links;
   return decision;

@@ -197,7 +197,7 @@ class CommandJudge {
     for (const std::string& candidate : candidates(word.text)) {
       const std::string path =
           candidate.starts_with("~/") ? expanded({candidate, true}) : candidate;
-      if (path.size() > kMaxPathBytes || !is_plain_absolute(cwd)) {
+      if (path.size() > kMaxPathBytes || !is_base(cwd)) {
         continue;
       }
       // A word that is not plainly a path is one if a file is there: `cat .env`.
@@ -258,8 +258,8 @@ std::vector<GateItemDecision> judge_command(const Judge& judge, const GateReques
     return {refused(item.operation, item.command, "malformed",
                     "an exec has a command or an argv without NUL, and not both")};
   }
-  if (!is_plain_absolute(request.cwd)) {
-    return {refused(item.operation, item.command, "malformed", "cwd is not absolute and plain")};
+  if (!is_base(request.cwd)) {
+    return {refused(item.operation, item.command, "malformed", "cwd is no absolute path")};
   }
   auto decisions = CommandJudge(judge, request).judge(item);
   if (decisions.empty()) {

@@ -32,8 +32,8 @@ Refusal spelling_refusal(const PathQuestion& question) {
   if (path.size() > kMaxPathBytes) {
     return malformed("the path is longer than the system takes");
   }
-  if (!path.starts_with('/') && !is_plain_absolute(cwd)) {
-    return malformed("the path is relative, and cwd is not absolute and plain");
+  if (!path.starts_with('/') && !is_base(cwd)) {
+    return malformed("the path is relative, and cwd is no absolute path");
   }
   if (goes_through_magic(cwd, path)) {
     GateItemDecision decision = refused(question.asked, path, "magic_link");
@@ -69,8 +69,8 @@ GateItemDecision unseen(const Judge& judge, Access access, const Error& error) {
     return decision;
   }
   const bool is_magic = error.reason == "magic_link";
-  GateItemDecision refusal = refused(access.asked, access.requested,
-                                     is_magic ? "magic_link" : "cannot_see", error.message);
+  GateItemDecision refusal =
+      refused(access.asked, access.spelled, is_magic ? "magic_link" : "cannot_see", error.message);
   refusal.canonical = access.requested;
   return refusal;
 }
@@ -79,7 +79,7 @@ Refusal other_process(const Access& access) {
   if (!is_in_other_process(access.canonical.text) && !is_in_other_process(access.requested)) {
     return std::nullopt;
   }
-  GateItemDecision decision = refused(access.asked, access.requested, "denied");
+  GateItemDecision decision = refused(access.asked, access.spelled, "denied");
   decision.canonical = access.canonical.text;
   decision.rule = "/proc/PID";
   decision.via = access.seen.links;
@@ -210,6 +210,7 @@ PathLook look_at_path(const Judge& judge, const PathQuestion& question) {
   if (auto refusal = spelling_refusal(question)) {
     return {std::move(access), std::move(refusal)};
   }
+  access.spelled = question.path;
   access.requested = plain_path(question.cwd, question.path);
   auto seen = see(judge, question, access.requested);
   if (!seen) {

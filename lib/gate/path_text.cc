@@ -42,6 +42,11 @@ bool is_plain_absolute(std::string_view path) {
          path.find('\0') == std::string_view::npos && plain_path("/", path) == path;
 }
 
+bool is_base(std::string_view cwd) {
+  return cwd.starts_with('/') && cwd.size() <= kMaxPathBytes &&
+         cwd.find('\0') == std::string_view::npos;
+}
+
 std::string joined(std::string_view cwd, std::string_view path) {
   return path.starts_with('/') ? std::string(path) : std::string(cwd) + "/" + std::string(path);
 }

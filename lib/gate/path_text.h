@@ -15,6 +15,9 @@ std::vector<std::string_view> components_of(std::string_view path);
 /// Absolute, without `.`, `..`, empty components, a final slash (but `/`) or NUL.
 bool is_plain_absolute(std::string_view path);
 
+/// Whether a working folder can be the base of relative paths: absolute, in any spelling.
+bool is_base(std::string_view cwd);
+
 /// `path` joined to `cwd`; an absolute one stays as it is.
 std::string joined(std::string_view cwd, std::string_view path);
 

@@ -58,6 +58,7 @@ TEST_CASE("cases 1 to 9: the tree is a matter of course, and nothing beside it")
 
 TEST_CASE("case 6: the canonical path is told") {
   const auto decision = decide({item(Op::kRead, "../proj/src/a.c")});
+  CHECK(decision.decisive.requested == "../proj/src/a.c");
   CHECK(decision.decisive.canonical == "/home/u/proj/src/a.c");
 }
 
@@ -413,6 +414,15 @@ TEST_CASE("cases 80, 86, 87 and 94: modes, sub-agents, and what cannot be read")
   check({{87, item(Op::kRead, "src/a.c"), kMalformed},
          {87, item(Op::kRead, "/usr/include/stdio.h"), kInTree}},
         homeless);
+  for (const char* cwd : {"home/u/proj", ".", ""}) {
+    Question relative;
+    relative.cwd = cwd;
+    check({{87, item(Op::kRead, "src/a.c"), kMalformed}, {87, command("ls"), kMalformed}},
+          relative);
+  }
+  Question slashed;
+  slashed.cwd = kTree + "/src/..//";
+  check({{6, item(Op::kRead, "src/a.c"), kInTree}, {9, item(Op::kRead, ".env"), kDenied}}, slashed);
   Question off;
   off.mode = PermissionMode::kOff;
   off.item = item(Op::kWrite, "/home/u/.bashrc");
