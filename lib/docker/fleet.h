@@ -143,6 +143,7 @@ class Fleet {
   SandboxReport report_of(const SandboxId& sandbox, const SeenSandbox& seen);
   bool proxy_runs(const SandboxId& sandbox, const SeenSandbox& seen) const;
   Result<std::string> look_at_wall(const SandboxId& sandbox, const SeenSandbox& seen);
+  bool sidecar_ended_unseen(const Known& known);
   std::string problem_of(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen(const SandboxId& sandbox, const SeenSandbox& seen);
   Status reopen_guest(const std::string& container, const std::string& path, Known& known);

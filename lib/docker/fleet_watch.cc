@@ -226,7 +226,21 @@ Result<std::string> Fleet::look_at_wall(const SandboxId& sandbox, const SeenSand
   if (known && known->proxy && known->proxy->given_up()) {
     return "no wall: its egress proxy is gone: " + known->proxy->problem();
   }
+  if (known && sidecar_ended_unseen(*known)) {
+    return std::string(
+        "no wall: its egress proxy has ended, and the engine does not start it again");
+  }
   return std::string();
+}
+
+/// An engine whose disk is full cannot write down that a container ended: its lists go on to show
+/// it as running, for ever, and nothing starts it again. An inspect knows better.
+bool Fleet::sidecar_ended_unseen(const Known& known) {
+  if (known.ids.sidecar.empty() || !known.egress || known.egress->ready()) {
+    return false;
+  }
+  const auto state = inspect_state(engine_, known.ids.sidecar);
+  return state && !state->running;  // One that is paused or restarts counts as running there.
 }
 
 std::string Fleet::problem_of(const SandboxId& sandbox, const SeenSandbox& seen) {

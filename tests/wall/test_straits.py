@@ -181,6 +181,22 @@ def test_74_a_full_disk_under_the_engine_opens_nothing(internet, own, house):
         sandbox.delete()
 
 
+def test_74_a_proxy_that_ends_on_a_full_disk_of_the_engine_takes_its_sandbox_with_it(internet, own, house):
+    """Such an engine starts it no more, and goes on to list it as running."""
+    if house.structure != "internal-net":
+        pytest.skip("this structure's proxy is not the engine's")
+    sandbox = trying(house)
+    with internet.only((ALLOWED, 80), names=["ok.test"]):
+        with full_engine(own):
+            sidecar = sandbox.container("egress")
+            os.kill(sidecar["State"]["Pid"], signal.SIGKILL)
+            wait_for(lambda: not own.call("GET", f"/containers/{sidecar['Id']}/json")["State"]["Running"], 30, "its end")
+            assert not passes(sandbox)
+        row = wait_for(lambda: (r := sandbox.state())["state"] not in ("running", "stopping") and r, 90, "the end")
+        assert row["reason"].startswith("no wall: its egress proxy has ended"), row
+    wait_for(lambda: not [left for left in house.leftovers() if sandbox.id in left], 60, "nothing left")
+
+
 def test_74_a_proxy_whose_log_nobody_reads_goes_on(internet, own, tried):
     """The engine's shim passes a container's output on: while it sleeps the pipe fills up."""
     sidecar = tried.container("egress")
