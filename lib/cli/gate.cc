@@ -1,5 +1,7 @@
 // gate check: what the gate would say, on the real files, without anything that enforces it.
 
+#include "cli/gate.h"
+
 #include "sandboxkit/clock.h"
 #include "sandboxkit/gate_files.h"
 #include "sandboxkit/system_eyes.h"
@@ -7,7 +9,6 @@
 #include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/files.h"
-#include "cli/gate.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "gate/path_text.h"

@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kBodyBytes = 1024;
 constexpr std::size_t kBulkBytes = std::size_t{1} << 30U;
 constexpr std::size_t kBufferBytes = 256 * 1024;
+constexpr std::chrono::seconds kLongestTunnel{10};
 std::vector<char> buffer(kBufferBytes, 'x');
 
 sockaddr_in address_of(const std::string& text) {
@@ -265,7 +266,11 @@ int hold(Load& load, std::vector<std::unique_ptr<Client>>& clients) {
   for (auto& client : clients) {
     begin(load, *client);
     const std::size_t before = load.open_tunnels;
+    const auto latest = Clock::now() + kLongestTunnel;
     while (load.open_tunnels == before) {
+      if (Clock::now() > latest) {
+        give_up("a tunnel did not open in time");
+      }
       run_until(load, Clock::now() + std::chrono::milliseconds(1));
     }
   }
