@@ -254,7 +254,8 @@ void on_readable(Load& load, Client& it) {
 void run_until(Load& load, Clock::time_point end) {
   while (Clock::now() < end) {
     epoll_event events[256];
-    const int count = ::epoll_wait(load.epoll, events, 256, 100);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    const int count = ::epoll_wait(load.epoll, events, 256, static_cast<int>(left.count()));
     for (int i = 0; i < count; ++i) {
       on_readable(load, *static_cast<Client*>(events[i].data.ptr));
     }
