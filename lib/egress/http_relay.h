@@ -72,8 +72,6 @@ class HttpRelay {
   void begin(Stream& upstream, bool reused);
   /// No upstream could be had. The client may ask on when nothing of its request is left to read.
   void decline(const Refusal& refusal);
-  /// An exchange that stands cannot go on.
-  void fail(const Refusal& refusal);
   /// Forgets the request and what it held of secrets.
   void drop_request();
   void stop();
@@ -94,6 +92,8 @@ class HttpRelay {
   std::optional<Refusal> doubt_in_input();
   void send_request_body();
   void finish_exchange(bool upstream_is_clean);
+  /// An exchange that stands cannot go on.
+  void fail(const Refusal& refusal);
 
   Engine& engine_;
   Connection& connection_;
