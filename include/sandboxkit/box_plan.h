@@ -13,11 +13,15 @@ namespace sandboxkit {
 
 /// How a place looks from inside of a box.
 enum class BoxAccess : std::uint8_t {
-  kHide,       ///< A directory is empty, a file cannot be read; neither can be changed.
+  /// A directory is empty but for the way to places below it, a file cannot be read; neither can be
+  /// changed.
+  kHide,
   kReadOnly,   ///< As it is, without any change; neither renamed nor removed.
   kReadWrite,  ///< As it is, changes reach the host (or the overlay, see `BoxPlan::staged`).
   kPin,        ///< As its surroundings allow, but it can be neither renamed nor removed.
-  kAbsent,     ///< Does not exist, and cannot be made under this name.
+  /// Does not exist, and cannot be made under this name. A back end that can only hold a name with
+  /// something puts an empty file there that can be read and not changed, and takes it away after.
+  kAbsent,
 };
 
 SANDBOXKIT_API const char* name_of(BoxAccess access);
@@ -30,6 +34,8 @@ struct BoxPlace {
   /// The object that was judged: a launcher that finds another one there refuses to start. Not
   /// given for kAbsent.
   FileIdentity identity{};
+  /// A link means the link's own name, and is never followed: a back end that cannot keep a link
+  /// from being replaced says so.
   FileType type = FileType::kDirectory;
   /// What said so, for reports: `work_tree`, a denial's pattern, a grant's id.
   GateBranch branch = GateBranch::kHardlock;
@@ -44,6 +50,12 @@ struct BoxNameRule {
   std::string source{};
   /// Only while it is no directory (`.git`).
   bool spares_directories = false;
+  /// kHide: must not be read either. kReadOnly: must not be changed.
+  BoxAccess access = BoxAccess::kReadOnly;
+  /// kAsk: a person may let it through after the run; else it is denied.
+  GateBranch branch = GateBranch::kMandatoryDenial;
+  /// Patterns, exact, of canonical paths that the rule is not about.
+  std::vector<std::string> except{};
 };
 
 /// What a kernel is asked to enforce: the gate's answers for one session, with every `ask` a
@@ -73,6 +85,14 @@ struct BoxPlan {
   std::optional<EgressPolicy> egress{};
   /// Leaves what a sandbox of its own needs (unshare, mount) open inside.
   bool allow_nested = false;
+};
+
+/// What a plan is made with, beside the gate's own rules.
+struct BoxChoices {
+  bool staged = false;
+  bool allow_nested = false;
+  /// Names of the host's variables: those that the gate lets pass are in the plan.
+  std::vector<std::string> host_variables{};
 };
 
 }  // namespace sandboxkit
