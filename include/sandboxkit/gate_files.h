@@ -2,6 +2,9 @@
 
 #include "sandboxkit/gate.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +21,36 @@ namespace sandboxkit {
 /// Blocking: never.
 SANDBOXKIT_API Result<GatePolicy> parse_gate_policy(std::string_view json, const std::string& name);
 
+/// A permanent grant with what its store tells of how it came to be.
+struct KeptGrant {
+  PermanentGrant grant;
+  std::optional<WallTime> created{};
+  /// Who gave it (`tty:u@host`), the hash of the request that was answered, and a person's words.
+  std::string by{};
+  std::string request{};
+  std::string note{};
+};
+
+/// Everything in a store at one moment. Each change makes the next generation.
+struct KeptGrants {
+  std::uint64_t generation = 0;
+  std::vector<KeptGrant> grants{};
+};
+
+inline constexpr std::size_t kMaxGrantsBytes = 8U << 20;
+inline constexpr std::size_t kMaxKeptGrants = 10'000;
+
 /// Reads the grants of a store: `{"version": 1, "generation": N, "grants": [...], "mac": TEXT}`.
-/// Neither the MAC nor the generation is checked here, as there is no key.
+/// The MAC is not checked here, as there is no key: `GrantStore` does.
 ///
-/// Limits: 8 MiB, 10,000 grants. Errors: as above; what has an error grants nothing at all.
+/// Limits: `kMaxGrantsBytes`, `kMaxKeptGrants`. Errors: as above, and for an id that stands twice;
+/// what has an error grants nothing at all.
+SANDBOXKIT_API Result<KeptGrants> parse_kept_grants(std::string_view json);
+/// The same without what is told of them.
 SANDBOXKIT_API Result<std::vector<PermanentGrant>> parse_gate_grants(std::string_view json);
+
+/// What `parse_kept_grants` reads, without `mac`; one grant a line. All texts must be UTF-8.
+SANDBOXKIT_API std::string to_json(const KeptGrants& grants);
 
 /// Reads `{"cwd": DIR, "why": TEXT, "items": [{"op": NAME, ...}]}`. An item has `path` (and `to`),
 /// `command` or `argv`, `name`, or `host` and `port`, as its operation asks for; one that has

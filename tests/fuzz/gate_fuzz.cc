@@ -1,5 +1,5 @@
-// The gate's two readers of foreign text: commands, and the owner's policy file; and the names that
-// denials compare.
+// The gate's readers of foreign text: commands, the owner's policy file, kept grants; and the names
+// that denials compare.
 
 #include "sandboxkit/gate_files.h"
 
@@ -81,6 +81,19 @@ void check_request(std::string_view text) {
   }
 }
 
+void check_grants(std::string_view text) {
+  const auto grants = parse_kept_grants(text);
+  if (!grants) {
+    PROMISE(!grants.error().message.empty(), "a refusal says why");
+    return;
+  }
+  for (const KeptGrant& kept : grants->grants) {
+    PROMISE(!kept.grant.use.operations.empty(), "a grant names its operations");
+  }
+  const auto again = parse_kept_grants(to_json(*grants));
+  PROMISE(again && to_json(*again) == to_json(*grants), "what is written reads back");
+}
+
 void check_fold(std::string_view text) {
   const std::string once = gate::fold(text);
   if (is_utf8(text)) {
@@ -102,6 +115,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 'R':
       check_request(input.rest());
+      break;
+    case 'G':
+      check_grants(input.rest());
       break;
     case 'F':
       check_fold(input.rest());
