@@ -376,20 +376,4 @@ Error error_of_reply(const EngineCall& call, const EngineReply& reply) {
   return Error{code, "the engine refused " + name_of_call(call) + ": " + message};
 }
 
-std::string escape_query(std::string_view text) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == '~';
-    if (plain) {
-      out += c;
-    } else {
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
-
 }  // namespace sandboxkit::docker

@@ -82,7 +82,5 @@ class EngineClient {
 Result<EngineVersion> negotiate(const json::Value& answer);
 /// The error that a refusal carries. Pure.
 Error error_of_reply(const EngineCall& call, const EngineReply& reply);
-/// For a query: unreserved characters stay, all else becomes %XX. Pure.
-std::string escape_query(std::string_view text);
 
 }  // namespace sandboxkit::docker

@@ -1,5 +1,6 @@
 #include "docker/labels.h"
 
+#include "base/percent.h"
 #include "base/text.h"
 #include "docker/engine_client.h"
 
@@ -54,7 +55,7 @@ json::Array label_terms(const Owner& owner) {
 
 std::string filters_of(json::Array terms) {
   const json::Value filters = json::Object{{"label", std::move(terms)}};
-  return "filters=" + escape_query(json::dump(filters));
+  return "filters=" + percent_encoded(json::dump(filters));
 }
 
 }  // namespace
@@ -185,7 +186,7 @@ std::string event_filters() {
       {"type", json::Array{"container", "network"}},
       {"event", json::Array{"start", "die", "oom", "connect"}},
   };
-  return "filters=" + escape_query(json::dump(filters));
+  return "filters=" + percent_encoded(json::dump(filters));
 }
 
 std::string sandbox_name(const SandboxId& sandbox) { return "sbx-" + sandbox.str(); }

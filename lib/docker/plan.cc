@@ -1,5 +1,6 @@
 #include "docker/plan.h"
 
+#include "base/percent.h"
 #include "docker/bodies.h"
 #include "policy/hardening.h"
 
@@ -241,7 +242,7 @@ std::optional<EngineCall> request_of(const Step& step, const Ids& ids) {
           [](const AtOnce&) -> MaybeCall { return std::nullopt; },
           [](const CreateNetwork& s) -> MaybeCall { return post("/networks/create", s.body); },
           [&](const CreateContainer& s) -> MaybeCall {
-            return post("/containers/create?name=" + escape_query(s.name), placed(s, ids));
+            return post("/containers/create?name=" + percent_encoded(s.name), placed(s, ids));
           },
           [&](const JoinWall& s) -> MaybeCall {
             return post("/networks/" + ids.wall + "/connect",

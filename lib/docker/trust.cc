@@ -1,5 +1,6 @@
 #include "docker/trust.h"
 
+#include "base/percent.h"
 #include "docker/tar.h"
 #include "egress/authority.h"
 
@@ -31,8 +32,8 @@ struct Bundle {
 Result<std::optional<Bundle>> read_bundle(EngineClient& engine, const std::string& container,
                                           std::string path) {
   for (int links = 0; links <= kMaxLinks; ++links) {
-    const EngineCall call{.target =
-                              "/containers/" + container + "/archive?path=" + escape_query(path)};
+    const EngineCall call{.target = "/containers/" + container +
+                                    "/archive?path=" + percent_encoded(path)};
     const auto reply = engine.send(call);
     if (!reply) {
       return reply.error();

@@ -1,5 +1,6 @@
 #include "egress/secret_request.h"
 
+#include "base/percent.h"
 #include "base/text.h"
 
 #include <algorithm>
@@ -12,24 +13,6 @@ namespace {
 constexpr int kBadRequest = 400;
 constexpr int kMisdirected = 421;
 constexpr std::uint16_t kHttpsPort = 443;
-
-std::string percent_encode(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '.' || c == '_' || c == '~';
-    const auto byte = static_cast<unsigned char>(c);
-    if (plain) {
-      out += c;
-    } else {
-      out += '%';
-      out += kDigits[byte >> 4];
-      out += kDigits[byte & 0xf];
-    }
-  }
-  return out;
-}
 
 /// Whether a parameter of a query has that name, however it is spelt. A broken escape is nobody's
 /// name; what reads it otherwise than we do gets the sandbox's own text and no secret.
@@ -48,7 +31,7 @@ std::string with_parameter(const std::string& origin, const PlacedSecret& secret
       }
     }
   }
-  return out + percent_encode(secret.key) + "=" + std::string(secret.value.view());
+  return out + percent_encoded(secret.key) + "=" + std::string(secret.value.view());
 }
 
 /// A placeholder that the sandbox wrote into some other field is of use to nobody.
@@ -123,7 +106,7 @@ void SecretMask::add(const LentSecret& lent) {
   if (half != std::string_view::npos) {
     take(value.substr(half + 1));
   }
-  take(SecretText(percent_encode(value)).view());
+  take(SecretText(percent_encoded(value)).view());
   if (lent.place == SecretPlace::kBasic) {
     take(SecretText(base64_encode(value)).view());
   }
@@ -169,7 +152,7 @@ PlacedSecret place(const LentSecret& secret) {
       placed.value = SecretText("Basic " + base64_encode(secret.value));
       break;
     case SecretPlace::kQuery:
-      placed.value = SecretText(percent_encode(secret.value));
+      placed.value = SecretText(percent_encoded(secret.value));
       break;
   }
   return placed;

@@ -2,6 +2,7 @@
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
+#include "base/percent.h"
 #include "base/text.h"
 #include "io/http_server.h"
 
@@ -25,23 +26,6 @@ constexpr std::array<std::string_view, 5> kRoutedMethods = {"GET", "POST", "PUT"
 /// No route may have this method, so it stands for all that we do not know: 405 or 404.
 constexpr std::string_view kForeignMethod = "OPTIONS";
 
-bool is_unreserved(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-         c == '.' || c == '_' || c == '~';
-}
-
-void append_escaped(std::string& out, std::string_view bytes) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (is_unreserved(c)) {
-      out += c;
-    } else {
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-}
-
 /// One spelling for each path: every segment decoded, then encoded again, so that a `%2F` inside of
 /// a segment never splits it. nullopt for a broken escape.
 std::optional<std::string> canonical_path(std::string_view target) {
@@ -53,7 +37,7 @@ std::optional<std::string> canonical_path(std::string_view target) {
       return std::nullopt;
     }
     path += '/';
-    append_escaped(path, *decoded);
+    path += percent_encoded(*decoded);
   }
   return path;
 }
@@ -69,7 +53,8 @@ std::string regex_of(std::string_view pattern) {
       regex += "([^/]+)";
       continue;
     }
-    SANDBOXKIT_CHECK(c == '/' || is_unreserved(c), "a pattern's literals need no escape in a path");
+    SANDBOXKIT_CHECK(c == '/' || percent_encoded({&c, 1}).size() == 1,
+                     "a pattern's literals need no escape in a path");
     if (c == '.') {
       regex += '\\';
     }

@@ -2,6 +2,7 @@
 
 #include "sandboxkit/version.h"
 
+#include "base/percent.h"
 #include "base/text.h"
 #include "json/value.h"
 
@@ -378,20 +379,6 @@ Error Client::error_from(const ClientResponse& response) {
   return error;
 }
 
-std::string percent_encode(const std::string& text) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
-  constexpr std::string_view kUnreserved =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-  std::string out;
-  for (const char c : text) {
-    if (kUnreserved.find(c) != std::string_view::npos) {
-      out += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return out;
-}
+std::string percent_encode(const std::string& text) { return percent_encoded(text); }
 
 }  // namespace sandboxkit

@@ -1,3 +1,4 @@
+#include "base/percent.h"
 #include "base/text.h"
 
 #include <string>
@@ -77,4 +78,9 @@ TEST_CASE("texts of one length are compared whole") {
   CHECK(equal_constant_time("secret", "secret"));
   CHECK_FALSE(equal_constant_time("secret", "secreT"));
   CHECK_FALSE(equal_constant_time("secret", "secret2"));
+}
+
+TEST_CASE("all but unreserved characters of a text are escaped") {
+  CHECK(percent_encoded("aZ09-._~") == "aZ09-._~");
+  CHECK(percent_encoded("a b&c=\xff/") == "a%20b%26c%3D%FF%2F");
 }

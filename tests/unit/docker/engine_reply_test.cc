@@ -50,8 +50,3 @@ TEST_CASE("a refusal without a message names its status, and controls in one are
   CHECK(error_of_reply(call, {500, R"({"message":"a\nb"})"}).message.find("a b") !=
         std::string::npos);
 }
-
-TEST_CASE("all but unreserved characters of a query are escaped") {
-  CHECK(escape_query("aZ09-._~") == "aZ09-._~");
-  CHECK(escape_query("a b&c=\xff/") == "a%20b%26c%3D%FF%2F");
-}
