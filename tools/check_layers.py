@@ -30,6 +30,7 @@ LAYERS = {
     "lib/store": _IO | {"lib/store"},
     "lib/net": _IO | {"lib/net"},
     "lib/docker": _IO | {"lib/docker"},
+    "lib/local": _IO | {"lib/eyes", "lib/audit", "lib/guest", "lib/box", "lib/agent", "lib/local"},
     "lib/box": _IO | {"lib/box"},
     "lib/control": _SERVICE | {"lib/control"},
     "lib/work": _SERVICE | {"lib/work"},

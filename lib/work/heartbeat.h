@@ -7,7 +7,7 @@
 #include "io/event_loop.h"
 #include "wire/messages.h"
 #include "work/credential.h"
-#include "work/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <chrono>
 #include <functional>

@@ -4,7 +4,7 @@
 #include "sandboxkit/sandbox_spec.h"
 
 #include "io/event_loop.h"
-#include "work/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <cstddef>
 #include <deque>

@@ -3,7 +3,7 @@
 #include "net/tunnel.h"
 #include "work/guest_proxy.h"
 #include "work/orders.h"
-#include "work/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <memory>
 #include <string>

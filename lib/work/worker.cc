@@ -16,7 +16,7 @@
 #include "work/report.h"
 #include "work/routes.h"
 #include "work/state_dir.h"
-#include "work/thread_pool.h"
+#include "base/thread_pool.h"
 #include "work/uplink.h"
 
 #include <algorithm>
@@ -168,8 +168,8 @@ struct Worker::Impl {
   work::Health health;
   bool beating = false;
   work::Ledger ledger{*journal};
-  work::ThreadPool creates;
-  work::ThreadPool others;
+  ThreadPool creates;
+  ThreadPool others;
   work::Lanes lanes{loop, creates, others};
   work::Orders orders;
   work::GuestProxy guests{loop, *driver};

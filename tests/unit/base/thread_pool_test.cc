@@ -1,4 +1,4 @@
-#include "work/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <atomic>
 #include <future>
@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-using sandboxkit::work::ThreadPool;
+using sandboxkit::ThreadPool;
 
 namespace {
 

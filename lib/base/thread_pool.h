@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace sandboxkit::work {
+namespace sandboxkit {
 
 /// A fixed number of threads over a queue that refuses instead of growing.
 /// Thread-safety: any thread; `stop` once, from the owner's.
@@ -43,4 +43,4 @@ class ThreadPool {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace sandboxkit::work
+}  // namespace sandboxkit
