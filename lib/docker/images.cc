@@ -66,7 +66,7 @@ std::string repo_and_tag(const std::string& image) {
   const bool tagged = colon != std::string::npos && (slash == std::string::npos || colon > slash);
   const std::string repo = tagged ? image.substr(0, colon) : image;
   const std::string tag = tagged ? image.substr(colon + 1) : "latest";
-  return "repo=" + percent_encoded(repo) + "&tag=" + escape_query(tag);
+  return "repo=" + percent_encoded(repo) + "&tag=" + percent_encoded(tag);
 }
 
 Status import_stream(EngineClient& engine, const std::string& image,
