@@ -133,15 +133,15 @@ TEST_CASE("however large a record is, its line has a limit and says that somethi
         &record.mode, &record.by, &record.request, &record.box.id}) {
     text->assign(100'000, '"');
   }
-  record.items[0].argv.assign(1000, std::string(5000, '\xff'));
-  record.items.resize(1000, record.items[0]);
+  record.items[0].argv.assign(2 * kMaxArguments, std::string(2000, '\xff'));
+  record.items.resize(4 * kMaxItems, record.items[0]);
   const json::Value value = parsed(record);
   const Fields fields = render_fields(record, test_key());
   CHECK(fields.what.size() + fields.which.size() <= kMaxFieldsBytes);
   CHECK(*value.find("cut")->as_bool());
   const std::size_t shown = value.find("items")->as_array()->size();
   CHECK(shown >= 1);
-  CHECK(value.integer("more_items") == static_cast<std::int64_t>(1000 - shown));
+  CHECK(value.integer("more_items") == static_cast<std::int64_t>(4 * kMaxItems - shown));
 }
 
 TEST_CASE("items are shown up to their number, and one more is counted") {
