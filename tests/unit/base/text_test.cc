@@ -1,5 +1,6 @@
-#include "base/percent.h"
 #include "base/text.h"
+
+#include "base/percent.h"
 
 #include <string>
 
