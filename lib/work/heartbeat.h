@@ -4,10 +4,10 @@
 #include "sandboxkit/result.h"
 
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "io/event_loop.h"
 #include "wire/messages.h"
 #include "work/credential.h"
-#include "base/thread_pool.h"
 
 #include <chrono>
 #include <functional>

@@ -3,8 +3,8 @@
 #include "sandboxkit/result.h"
 #include "sandboxkit/sandbox_spec.h"
 
-#include "io/event_loop.h"
 #include "base/thread_pool.h"
+#include "io/event_loop.h"
 
 #include <cstddef>
 #include <deque>

@@ -1,9 +1,9 @@
 #pragma once
 
+#include "base/thread_pool.h"
 #include "net/tunnel.h"
 #include "work/guest_proxy.h"
 #include "work/orders.h"
-#include "base/thread_pool.h"
 
 #include <memory>
 #include <string>

@@ -1,6 +1,7 @@
 #include "sandboxkit/worker.h"
 
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "io/event_loop.h"
 #include "json/value.h"
 #include "net/ops_server.h"
@@ -16,7 +17,6 @@
 #include "work/report.h"
 #include "work/routes.h"
 #include "work/state_dir.h"
-#include "base/thread_pool.h"
 #include "work/uplink.h"
 
 #include <algorithm>
