@@ -47,7 +47,7 @@ LAYERS = {
 # System headers that the pure layers may include: values and algorithms, nothing that waits,
 # reads a clock, or reaches the machine.
 PURE = {"lib/policy", "lib/gate"}
-PURE_HEADERS = set("""algorithm array bit cctype charconv compare concepts cstddef cstdint cstring
+PURE_HEADERS = set("""algorithm array bit bitset cctype charconv compare concepts cstddef cstdint cstring
     functional iterator limits map memory numeric optional set span string string_view tuple
     type_traits unordered_map unordered_set utility variant vector""".split())
 # Public headers may name the standard library only; these for their types.

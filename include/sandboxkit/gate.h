@@ -64,6 +64,10 @@ struct GateDecision {
 /// The decision in one sentence for the machine's owner; never for the agent, as it names rules.
 SANDBOXKIT_API std::string explain(const GateDecision& decision);
 
+namespace gate {
+struct PlainScan;
+}  // namespace gate
+
 /// Grants, ready to be matched. Thread-safety: immutable.
 class SANDBOXKIT_API GateGrants {
  public:
@@ -72,9 +76,32 @@ class SANDBOXKIT_API GateGrants {
 
  private:
   friend class PermissionGate;
+  friend struct gate::PlainScan;
   explicit GateGrants(std::shared_ptr<const Compiled> compiled);
   // Shared, because it is immutable and goes to every session of an agent.
   std::shared_ptr<const Compiled> compiled_;
+};
+
+/// The objects that a gate's literal denials name (`~/.ssh` ...), as somebody saw them at one
+/// moment. Looking at them is most of what a decision costs, so they can be kept over several; who
+/// keeps them decides for how long.
+///
+/// What an old one misses: a denied place that was made, replaced or pointed elsewhere since, while
+/// it is reached under a name that is not denied itself (another mount, what a link at the denied
+/// place points at). Every denied name stays denied, and other hard links of protected files are
+/// looked for by each decision. Where that is too little, take one for each request, or none.
+///
+/// Thread-safety: immutable. Made by default it is of no gate: each decision looks by itself.
+class SANDBOXKIT_API ProtectedObjects {
+ public:
+  ProtectedObjects() = default;
+  struct Seen;
+
+ private:
+  friend class PermissionGate;
+  explicit ProtectedObjects(std::shared_ptr<const Seen> seen);
+  // Shared, because it is immutable and goes to every thread that decides.
+  std::shared_ptr<const Seen> seen_{};
 };
 
 /// Judges what an agent may do on a person's machine.
@@ -98,16 +125,22 @@ class SANDBOXKIT_API PermissionGate {
   /// other programs; and what `compile` finds.
   Status check_new(const GrantedUse& use) const;
 
+  /// What the literal denials name now. Never fails: what cannot be seen has no object, and its
+  /// name stays denied.
+  ProtectedObjects look_at_protected(const FileEyes& eyes) const;
+
   /// Pure but for what `eyes` see. It advises: between the decision and the use of a path somebody
-  /// may swap it; who opens files must open the object that was judged.
+  /// may swap it; who opens files must open the object that was judged. `objects` of another gate
+  /// count as none.
   GateDecision decide(const GateRequest& request, const GateGrants& grants, const FileEyes& eyes,
-                      WallTime now) const;
+                      WallTime now, const ProtectedObjects& objects = {}) const;
 
   PermissionMode mode() const { return mode_; }
 
   struct Rules;
 
  private:
+  friend struct gate::PlainScan;
   PermissionGate(std::shared_ptr<const Rules> rules, PermissionMode mode);
   // Shared, because compiled rules are immutable.
   std::shared_ptr<const Rules> rules_;

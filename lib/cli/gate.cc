@@ -210,9 +210,10 @@ int check_gate(const GateCheckOptions& options) {
   if (!requests) {
     return bad_input(requests.error());
   }
+  const ProtectedObjects objects = gate->look_at_protected(system_eyes());
   bool all_allowed = true;
   for (const GateRequest& request : *requests) {
-    const GateDecision decision = gate->decide(request, grants, system_eyes(), now);
+    const GateDecision decision = gate->decide(request, grants, system_eyes(), now, objects);
     all_allowed = all_allowed && decision.answer == GateAnswer::kAllow;
     print_line(to_json(decision));
   }

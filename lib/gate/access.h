@@ -5,6 +5,7 @@
 
 #include "gate/pattern.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,10 @@ struct Below {
   PathName name;
   bool is_directory;
 };
+
+/// Whether rules and grants are narrowed by an index before they are compared, or all of them are.
+/// The answers are the same: the second is the plain reading that tests compare with.
+enum class Narrowing : std::uint8_t { kIndexed, kNone };
 
 /// One thing that really happens to one object, taken apart from an item. The object is known by
 /// all of its names: as it was asked, canonical, each link on the way, other hard links.

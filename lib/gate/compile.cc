@@ -217,8 +217,9 @@ Result<PermissionGate> PermissionGate::create(GateSession session, GatePolicy po
     own_roots.push_back(root.path);
   }
   auto rules = std::make_shared<Rules>(
-      Rules{std::move(session), anchors, std::move(*hardlocks), std::move(*denials),
-            std::move(*exceptions), std::move(*exclusions), std::move(roots), std::move(own_roots),
+      Rules{std::move(session), anchors, gate::RuleList(std::move(*hardlocks)),
+            gate::RuleList(std::move(*denials)), std::move(*exceptions),
+            gate::RuleList(std::move(*exclusions)), std::move(roots), std::move(own_roots),
             std::move(policy.denied_variables), std::move(policy.allowed_variables),
             std::move(policy.egress)});
   return PermissionGate(std::move(rules), mode);
@@ -238,7 +239,7 @@ Result<GateGrants> PermissionGate::compile(std::span<const PermanentGrant> perma
     grant->agent = permanent[i].agent;
     grant->needs_box = permanent[i].needs_box;
     grant->expires = permanent[i].expires;
-    compiled->permanent.push_back(std::move(*grant));
+    compiled->permanent.grants.push_back(std::move(*grant));
   }
   for (std::size_t i = 0; i < session.size(); ++i) {
     auto grant = gate::read_use(session[i].use, rules_->anchors);
@@ -249,7 +250,10 @@ Result<GateGrants> PermissionGate::compile(std::span<const PermanentGrant> perma
     grant->session = session[i].session;
     grant->agent = session[i].agent;
     grant->expires = session[i].expires;
-    compiled->session.push_back(std::move(*grant));
+    compiled->session.grants.push_back(std::move(*grant));
+  }
+  for (gate::GrantList* list : {&compiled->permanent, &compiled->session}) {
+    list->index = gate::GrantIndex(list->grants);
   }
   return GateGrants(std::move(compiled));
 }

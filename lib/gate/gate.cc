@@ -2,7 +2,8 @@
 
 #include "base/text.h"
 #include "gate/judge.h"
-#include "gate/path_text.h"
+#include "gate/objects.h"
+#include "gate/plain_scan.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,27 +12,6 @@ namespace sandboxkit {
 namespace {
 
 constexpr std::size_t kMaxItems = 1024;
-
-void note_what_is_made(const GateRequest& request, gate::Sight& sight) {
-  using enum GateOperation;
-  for (const GateItem& item : request.items) {
-    const bool makes =
-        item.operation == kCreate || item.operation == kWrite || item.operation == kSymlink;
-    const bool moves = item.operation == kRename || item.operation == kLink;
-    const std::string& path = moves ? item.to : item.target;
-    if ((!makes && !moves) || path.empty() || path.size() > gate::kMaxPathBytes ||
-        path.find('\0') != std::string::npos) {
-      continue;
-    }
-    const auto seen = sight.look({.cwd = request.cwd.empty() ? "/" : request.cwd, .path = path});
-    if (seen) {
-      // A directory that comes brings the ones above it.
-      for (std::string_view made = seen->canonical; made.size() > 1; made = gate::parent_of(made)) {
-        sight.note_made(std::string(made));
-      }
-    }
-  }
-}
 
 std::vector<GateItemDecision> judged(const gate::Judge& judge, const GateRequest& request) {
   if (request.items.empty() || request.items.size() > kMaxItems) {
@@ -61,6 +41,21 @@ GateDecision unjudged() {
   return decision;
 }
 
+GateDecision decided(PermissionMode mode, const GateGrants::Compiled& grants, WallTime now,
+                     const gate::Sight::Needs& needs) {
+  if (mode == PermissionMode::kOff) {
+    return unjudged();
+  }
+  gate::Sight sight(needs);
+  const gate::Judge judge{needs.rules, grants, mode, now, sight};
+  GateDecision decision;
+  decision.items = judged(judge, needs.request);
+  decision.decisive =
+      *std::ranges::min_element(decision.items, std::ranges::less{}, &GateItemDecision::answer);
+  decision.answer = decision.decisive.answer;
+  return decision;
+}
+
 }  // namespace
 
 GateGrants::GateGrants() : compiled_(std::make_shared<Compiled>()) {}
@@ -70,19 +65,26 @@ PermissionGate::PermissionGate(std::shared_ptr<const Rules> rules, PermissionMod
     : rules_(std::move(rules)), mode_(mode) {}
 
 GateDecision PermissionGate::decide(const GateRequest& request, const GateGrants& grants,
-                                    const FileEyes& eyes, WallTime now) const {
-  if (mode_ == PermissionMode::kOff) {
-    return unjudged();
-  }
-  gate::Sight sight(*rules_, eyes);
-  note_what_is_made(request, sight);
-  const gate::Judge judge{*rules_, *grants.compiled_, mode_, now, sight};
-  GateDecision decision;
-  decision.items = judged(judge, request);
-  decision.decisive =
-      *std::ranges::min_element(decision.items, std::ranges::less{}, &GateItemDecision::answer);
-  decision.answer = decision.decisive.answer;
-  return decision;
+                                    const FileEyes& eyes, WallTime now,
+                                    const ProtectedObjects& objects) const {
+  // Another gate's objects say nothing of this one's rules.
+  const bool are_ours = objects.seen_ != nullptr && objects.seen_->rules == rules_;
+  return decided(mode_, *grants.compiled_, now,
+                 {.rules = *rules_,
+                  .eyes = eyes,
+                  .request = request,
+                  .narrowing = gate::Narrowing::kIndexed,
+                  .objects = are_ours ? &objects.seen_->objects : nullptr});
+}
+
+GateDecision gate::PlainScan::decide(const PermissionGate& gate, const GateRequest& request,
+                                     const GateGrants& grants, const FileEyes& eyes, WallTime now) {
+  return decided(gate.mode_, *grants.compiled_, now,
+                 {.rules = *gate.rules_,
+                  .eyes = eyes,
+                  .request = request,
+                  .narrowing = Narrowing::kNone,
+                  .objects = nullptr});
 }
 
 std::string explain(const GateDecision& decision) {

@@ -65,22 +65,33 @@ bool is_meant(const Grant& grant, const GrantQuestion& question) {
 
 bool is_over(const Grant& grant, WallTime now) { return grant.expires && *grant.expires <= now; }
 
-GrantSearch search(std::span<const Grant> grants, const GrantQuestion& question, auto why_dead) {
-  GrantSearch result;
-  for (const Grant& grant : grants) {
-    if (!is_meant(grant, question)) {
-      continue;
-    }
-    const char* dead = is_over(grant, question.now) ? "grant_expired" : why_dead(grant);
-    if (dead == nullptr) {
-      result.found = &grant;
-      return result;
-    }
-    if (dead[0] != '\0' && result.dead == nullptr) {
-      result.dead = &grant;
-      result.reason = dead;
-    }
+/// Takes one grant into account; true when it is the one.
+bool weigh(const Grant& grant, const GrantQuestion& question, auto why_dead, GrantSearch& result) {
+  if (!is_meant(grant, question)) {
+    return false;
   }
+  const char* dead = is_over(grant, question.now) ? "grant_expired" : why_dead(grant);
+  if (dead == nullptr) {
+    result.found = &grant;
+    return true;
+  }
+  if (dead[0] != '\0' && result.dead == nullptr) {
+    result.dead = &grant;
+    result.reason = dead;
+  }
+  return false;
+}
+
+GrantSearch search(const GrantList& list, const GrantQuestion& question, auto why_dead) {
+  GrantSearch result;
+  if (question.sight.narrowing() == Narrowing::kNone) {
+    std::ranges::any_of(
+        list.grants, [&](const Grant& grant) { return weigh(grant, question, why_dead, result); });
+    return result;
+  }
+  std::ranges::any_of(list.index.find(question.access), [&](std::uint32_t number) {
+    return weigh(list.grants[number], question, why_dead, result);
+  });
   return result;
 }
 
@@ -123,9 +134,9 @@ bool in_root(const PermissionGate::Rules& rules, const std::string& path, GateOp
   });
 }
 
-GrantSearch find_permanent(std::span<const Grant> grants, const GrantQuestion& question) {
+GrantSearch find_permanent(const GrantList& list, const GrantQuestion& question) {
   const GateSession& session = question.rules.session;
-  return search(grants, question, [&](const Grant& grant) -> const char* {
+  return search(list, question, [&](const Grant& grant) -> const char* {
     const bool is_other = grant.agent != session.agent || grant.tree != session.tree ||
                           (grant.needs_box && !session.box_is_active);
     if (is_other) {
@@ -135,9 +146,9 @@ GrantSearch find_permanent(std::span<const Grant> grants, const GrantQuestion& q
   });
 }
 
-GrantSearch find_session(std::span<const Grant> grants, const GrantQuestion& question) {
+GrantSearch find_session(const GrantList& list, const GrantQuestion& question) {
   const GateSession& session = question.rules.session;
-  return search(grants, question, [&](const Grant& grant) -> const char* {
+  return search(list, question, [&](const Grant& grant) -> const char* {
     return grant.session == session.session && grant.agent == session.agent ? nullptr : "";
   });
 }

@@ -3,6 +3,7 @@
 #include "sandboxkit/gate.h"
 
 #include "gate/access.h"
+#include "gate/grant_index.h"
 #include "gate/operations.h"
 #include "gate/pattern.h"
 #include "gate/rules.h"
@@ -52,8 +53,14 @@ struct GrantQuestion {
   WallTime now;
 };
 
-GrantSearch find_permanent(std::span<const Grant> grants, const GrantQuestion& question);
-GrantSearch find_session(std::span<const Grant> grants, const GrantQuestion& question);
+/// Grants in the order of their list, and what narrows them to those that may be meant.
+struct GrantList {
+  std::vector<Grant> grants{};
+  GrantIndex index{};
+};
+
+GrantSearch find_permanent(const GrantList& list, const GrantQuestion& question);
+GrantSearch find_session(const GrantList& list, const GrantQuestion& question);
 
 /// Whether a place is in a root that allows the operation.
 bool in_root(const PermissionGate::Rules& rules, const std::string& path, GateOperation operation);
@@ -61,8 +68,8 @@ bool in_root(const PermissionGate::Rules& rules, const std::string& path, GateOp
 }  // namespace gate
 
 struct GateGrants::Compiled {
-  std::vector<gate::Grant> permanent{};
-  std::vector<gate::Grant> session{};
+  gate::GrantList permanent{};
+  gate::GrantList session{};
 };
 
 }  // namespace sandboxkit

@@ -131,7 +131,8 @@ std::optional<Denied> denied_variable(const Judge& judge, const Access& access) 
 
 bool has_place(const Access& access) { return !access.canonical.text.empty(); }
 
-std::optional<Denied> mandatory_denial(const Judge& judge, const Access& access) {
+std::optional<Denied> mandatory_denial(const Judge& judge, const Access& access,
+                                       const Protection& protection) {
   if (auto denied = denied_variable(judge, access)) {
     return denied;
   }
@@ -141,7 +142,7 @@ std::optional<Denied> mandatory_denial(const Judge& judge, const Access& access)
   if (auto denied = takes_root_away(judge.rules, access)) {
     return denied;
   }
-  if (auto denied = first_denial(judge.rules, judge.rules.denials, access, judge.sight)) {
+  if (auto denied = first_denial(judge.rules.denials, protection)) {
     return denied;
   }
   return access.operation == GateOperation::kExec ? std::nullopt
@@ -176,12 +177,26 @@ std::optional<GateItemDecision> exec_in_box(const Judge& judge, const Access& ac
   return allow(access, GateBranch::kWorkTree, "box", access.is_opaque ? "box_answers" : "in_root");
 }
 
+/// Whether changes there are no matter of course.
+bool is_excluded(const Judge& judge, const Access& access) {
+  const std::vector<Rule>& exclusions = judge.rules.exclusions.all();
+  const auto excludes = [&](const Rule& exclusion) {
+    return exclusion.operations.has(access.operation) &&
+           exclusion.pattern.matches(access.canonical);
+  };
+  if (judge.sight.narrowing() == Narrowing::kNone) {
+    return std::ranges::any_of(exclusions, excludes);
+  }
+  Numbers numbers;
+  judge.rules.exclusions.index().find(access.canonical, numbers);
+  return std::ranges::any_of(numbers,
+                             [&](std::uint32_t number) { return excludes(exclusions[number]); });
+}
+
 std::optional<GateItemDecision> path_in_tree(const Judge& judge, const Access& access) {
   const auto& link = access.seen.asked_link;
-  for (const Rule& exclusion : judge.rules.exclusions) {
-    if (exclusion.operations.has(access.operation) && exclusion.pattern.matches(access.canonical)) {
-      return std::nullopt;
-    }
+  if (is_excluded(judge, access)) {
+    return std::nullopt;
   }
   if (!in_root(judge.rules, access.canonical.text, access.operation) ||
       (link && !in_root(judge.rules, *link, access.operation))) {
@@ -277,12 +292,16 @@ GateItemDecision judge_access(const Judge& judge, const Access& access) {
   if (auto denied = built_in_denial(access)) {
     return deny(access, GateBranch::kHardlock, std::move(*denied));
   }
-  if (takes_path(access.operation) && has_place(access)) {
-    if (auto denied = first_denial(judge.rules, judge.rules.hardlocks, access, judge.sight)) {
+  const bool has_objects = takes_path(access.operation) && has_place(access);
+  const auto of_objects =
+      has_objects ? rules_of_objects(access, judge.sight) : std::vector<const Rule*>();
+  const Protection protection{judge.rules, access, of_objects, judge.sight.narrowing()};
+  if (has_objects) {
+    if (auto denied = first_denial(judge.rules.hardlocks, protection)) {
       return deny(access, GateBranch::kHardlock, std::move(*denied));
     }
   }
-  if (auto denied = mandatory_denial(judge, access)) {
+  if (auto denied = mandatory_denial(judge, access, protection)) {
     return deny(access, GateBranch::kMandatoryDenial, std::move(*denied));
   }
   if (auto decision = matter_of_course(judge, access)) {

@@ -48,7 +48,7 @@ const gate::Rule* shadow_of(const PermissionGate::Rules& rules, const gate::Gran
   // A wildcard stands for itself here: a rule that covers the grant covers all of its names.
   const PathName place(grant.pattern->whole_text());
   for (const auto* list : {&rules.hardlocks, &rules.denials}) {
-    for (const gate::Rule& rule : *list) {
+    for (const gate::Rule& rule : list->all()) {
       if (overlaps(rule, grant.use.operations) && rule.pattern.matches(place) &&
           !is_excepted(rules, rule, place, grant.use.operations)) {
         return &rule;

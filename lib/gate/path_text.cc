@@ -29,10 +29,13 @@ bool is_magic(const std::vector<std::string_view>& at) {
 
 std::vector<std::string_view> components_of(std::string_view path) {
   std::vector<std::string_view> kept;
-  for (const std::string_view part : split(path, '/')) {
+  kept.reserve(static_cast<std::size_t>(std::ranges::count(path, '/')) + 1);
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
     if (!part.empty() && part != ".") {
       kept.push_back(part);
     }
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
   }
   return kept;
 }
@@ -62,6 +65,7 @@ std::string plain_path(std::string_view cwd, std::string_view path) {
     }
   }
   std::string plain;
+  plain.reserve(whole.size());
   for (const std::string_view part : kept) {
     plain.append("/").append(part);
   }
@@ -86,6 +90,10 @@ std::string_view leaf_of(std::string_view plain) { return plain.substr(plain.rfi
 
 bool goes_through_magic(std::string_view cwd, std::string_view path) {
   const std::string whole = joined(cwd, path);
+  // Each of those links lies in one of the two, under its own name.
+  if (whole.find("proc") == std::string::npos && whole.find("dev") == std::string::npos) {
+    return false;
+  }
   std::vector<std::string_view> at;
   for (const std::string_view part : components_of(whole)) {
     if (part == "..") {
@@ -103,6 +111,9 @@ bool goes_through_magic(std::string_view cwd, std::string_view path) {
 }
 
 bool is_in_other_process(std::string_view plain) {
+  if (plain.find("proc") == std::string_view::npos) {
+    return false;
+  }
   const auto parts = components_of(plain);
   return parts.size() >= 2 && parts[0] == "proc" && is_number(parts[1]);
 }

@@ -11,7 +11,7 @@
 namespace sandboxkit::gate {
 namespace {
 
-constexpr std::string_view kAnyDepth = "**";
+constexpr std::string_view kAnyDepth = PathPattern::kAnyDepth;
 
 Error wrong(std::string_view text, const std::string& what) {
   return Error{ErrorCode::kInvalidArgument, "pattern " + quoted(text) + " " + what};
@@ -176,7 +176,10 @@ std::optional<std::pair<std::string, std::string_view>> take_anchor(std::string_
 }  // namespace
 
 PathName::PathName(std::string plain) : text(std::move(plain)) {
-  for (const std::string_view part : components_of(text)) {
+  const auto parts = components_of(text);
+  exact.reserve(parts.size());
+  folded.reserve(parts.size());
+  for (const std::string_view part : parts) {
     exact.emplace_back(part);
     folded.push_back(fold(part));
   }
@@ -272,6 +275,8 @@ bool PathPattern::leads_through(const PathName& name) const {
   }
   return false;
 }
+
+bool PathPattern::is_text(std::string_view part) { return !has_wildcard(part); }
 
 std::string PathPattern::whole_text() const {
   std::string whole;

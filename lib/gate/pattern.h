@@ -31,6 +31,8 @@ enum class Matching : std::uint8_t { kFolded, kExact };
 class PathPattern {
  public:
   static constexpr std::size_t kMaxBytes = 1024;
+  /// The component that stands for any number of them.
+  static constexpr std::string_view kAnyDepth = "**";
 
   /// Errors: kInvalidArgument, the message naming the fix.
   static Result<PathPattern> compile(std::string_view text, const Anchors& anchors,
@@ -57,6 +59,10 @@ class PathPattern {
   bool is_literal() const { return is_literal_; }
   /// The components before the first wildcard; empty where it may begin anywhere.
   const std::string& path() const { return path_; }
+  /// Its components, folded where it folds.
+  const std::vector<std::string>& parts() const { return parts_; }
+  /// Whether a component matches itself alone.
+  static bool is_text(std::string_view part);
 
  private:
   PathPattern() = default;

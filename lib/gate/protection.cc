@@ -41,13 +41,8 @@ std::optional<Denied> by_name(const Rule& rule, const Access& access) {
   return std::nullopt;
 }
 
-std::optional<Denied> by_object(const Rule& rule, const Access& access, Sight& sight) {
-  const auto is_rules_object = [&](const FileIdentity& identity) {
-    return std::ranges::count(sight.rules_for(identity), &rule) > 0;
-  };
-  const bool same = (access.seen.file && is_rules_object(access.seen.file->identity)) ||
-                    std::ranges::any_of(access.seen.above, is_rules_object);
-  if (!same) {
+std::optional<Denied> by_object(const Rule& rule, const std::vector<const Rule*>& of_objects) {
+  if (std::ranges::find(of_objects, &rule) == of_objects.end()) {
     return std::nullopt;
   }
   return Denied{rule.pattern.text(), rule.source, "same_object"};
@@ -82,6 +77,28 @@ bool is_spared(const Rule& rule, const Access& access) {
          covers(rule.spared_for_reading, access.canonical.text);
 }
 
+/// Whether names count that are not the access's own: what is below it, or comes to be.
+bool takes_or_brings(const Access& access) {
+  return access.operation == GateOperation::kDelete || access.makes_link || !access.below.empty();
+}
+
+/// The rules that may deny something by its names or as an object, in their order.
+Numbers may_deny(const RuleList& rules, const Access& access,
+                 const std::vector<const Rule*>& of_objects) {
+  Numbers numbers;
+  rules.index().find(access.canonical, numbers);
+  for (const PathName& name : access.other_names) {
+    rules.index().find(name, numbers);
+  }
+  for (const Rule* rule : of_objects) {
+    if (const auto number = rules.number_of(rule)) {
+      numbers.push_back(*number);
+    }
+  }
+  put_in_order(numbers);
+  return numbers;
+}
+
 /// What makes a directory a repository, and what is dangerous in one.
 constexpr std::array<std::string_view, 3> kShape = {"head", "objects", "refs"};
 constexpr std::array<std::string_view, 2> kLoaded = {"config", "hooks"};
@@ -90,7 +107,7 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
 }
 
-bool has_shape(const std::string& directory, const Sight& sight, bool afterwards) {
+bool has_shape(const std::string& directory, Sight& sight, bool afterwards) {
   return std::ranges::all_of(std::array<const char*, 3>{"HEAD", "objects", "refs"},
                              [&](const char* part) {
                                const std::string path = directory + "/" + part;
@@ -100,22 +117,46 @@ bool has_shape(const std::string& directory, const Sight& sight, bool afterwards
 
 }  // namespace
 
-std::optional<Denied> first_denial(const PermissionGate::Rules& all, const std::vector<Rule>& rules,
-                                   const Access& access, Sight& sight) {
-  for (const Rule& rule : rules) {
+std::vector<const Rule*> rules_of_objects(const Access& access, Sight& sight) {
+  std::vector<const Rule*> found;
+  const auto add = [&](const FileIdentity& identity) {
+    const auto& rules = sight.rules_for(identity);
+    found.insert(found.end(), rules.begin(), rules.end());
+  };
+  if (access.seen.file) {
+    add(access.seen.file->identity);
+  }
+  std::ranges::for_each(access.seen.above, add);
+  return found;
+}
+
+std::optional<Denied> first_denial(const RuleList& rules, const Protection& protection) {
+  const auto& [all, access, of_objects, narrowing] = protection;
+  const auto denial_of = [&](const Rule& rule) -> std::optional<Denied> {
     const bool is_meant =
         rule.operations.has(access.operation) || rule.operations.has(access.asked);
     if (!is_meant || is_spared(rule, access) ||
         is_excepted(all, rule, access.operation, access.canonical)) {
-      continue;
+      return std::nullopt;
     }
     if (auto denied = by_name(rule, access)) {
       return denied;
     }
-    if (auto denied = by_object(rule, access, sight)) {
+    if (auto denied = by_object(rule, of_objects)) {
       return denied;
     }
-    if (auto denied = by_what_it_holds(all, rule, access)) {
+    return by_what_it_holds(all, rule, access);
+  };
+  if (narrowing == Narrowing::kNone || takes_or_brings(access)) {
+    for (const Rule& rule : rules.all()) {
+      if (auto denied = denial_of(rule)) {
+        return denied;
+      }
+    }
+    return std::nullopt;
+  }
+  for (const std::uint32_t number : may_deny(rules, access, of_objects)) {
+    if (auto denied = denial_of(rules.all()[number])) {
       return denied;
     }
   }
@@ -134,7 +175,7 @@ std::optional<Denied> takes_root_away(const PermissionGate::Rules& all, const Ac
   return std::nullopt;
 }
 
-std::optional<Denied> in_bare_repository(const Access& access, const Sight& sight) {
+std::optional<Denied> in_bare_repository(const Access& access, Sight& sight) {
   if (only_reads(access.operation)) {
     return std::nullopt;
   }

@@ -19,16 +19,26 @@ struct Denied {
   std::string via{};
 };
 
+/// The rules whose place is the accessed object or a directory above it, whatever they are called.
+std::vector<const Rule*> rules_of_objects(const Access& access, Sight& sight);
+
+/// One access, and the rules that know its object.
+struct Protection {
+  const PermissionGate::Rules& all;
+  const Access& access;
+  const std::vector<const Rule*>& of_objects;
+  Narrowing narrowing;
+};
+
 /// The first of `rules` that denies the access: by any of its names, by its object, or because it
 /// takes away what is protected (the ancestor rule).
-std::optional<Denied> first_denial(const PermissionGate::Rules& all, const std::vector<Rule>& rules,
-                                   const Access& access, Sight& sight);
+std::optional<Denied> first_denial(const RuleList& rules, const Protection& protection);
 
 /// Whether it would delete or move a root, or a directory above one.
 std::optional<Denied> takes_root_away(const PermissionGate::Rules& all, const Access& access);
 
 /// Whether the path is a configuration or hook of what is, or would now become, a bare repository.
 /// Source: bypass B11, case 26.
-std::optional<Denied> in_bare_repository(const Access& access, const Sight& sight);
+std::optional<Denied> in_bare_repository(const Access& access, Sight& sight);
 
 }  // namespace sandboxkit::gate

@@ -3,8 +3,11 @@
 #include "sandboxkit/gate.h"
 
 #include "gate/operations.h"
+#include "gate/path_index.h"
 #include "gate/pattern.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,27 @@ struct Rule {
   bool spares_directories = false;
   /// A directory below it that may be read all the same; empty: none.
   std::string spared_for_reading{};
+};
+
+/// Rules in the order in which they are asked, and what narrows them to those that may match a
+/// name.
+class RuleList {
+ public:
+  explicit RuleList(std::vector<Rule> rules);
+  RuleList(const RuleList&) = delete;
+  RuleList& operator=(const RuleList&) = delete;
+  // Others point at the rules, which stay where they are.
+  RuleList(RuleList&&) = default;
+  RuleList& operator=(RuleList&&) = default;
+
+  const std::vector<Rule>& all() const { return rules_; }
+  const PathIndex& index() const { return index_; }
+  /// The number of a rule in the list; nullopt for another list's.
+  std::optional<std::uint32_t> number_of(const Rule* rule) const;
+
+ private:
+  std::vector<Rule> rules_;
+  PathIndex index_{Matching::kFolded};
 };
 
 struct Exception {
@@ -50,10 +74,10 @@ bool is_metadata(const EgressTarget& target);
 struct PermissionGate::Rules {
   GateSession session;
   gate::Anchors anchors;
-  std::vector<gate::Rule> hardlocks;
-  std::vector<gate::Rule> denials;
+  gate::RuleList hardlocks;
+  gate::RuleList denials;
   std::vector<gate::Exception> exceptions;
-  std::vector<gate::Rule> exclusions;
+  gate::RuleList exclusions;
   /// The work tree, the owner's roots and what every program reads.
   std::vector<GateRoot> roots;
   /// Those of them that somebody chose: they cannot be deleted or moved.

@@ -12,50 +12,57 @@ constexpr std::uint32_t kAnyExecute = 0111;
 
 bool starts_anywhere(const Rule& rule) { return rule.pattern.path().empty(); }
 
-/// Calls `visit` for every rule that denies something.
-template <typename Visit>
-void for_each_rule(const PermissionGate::Rules& rules, Visit visit) {
-  for (const Rule& rule : rules.hardlocks) {
-    visit(rule);
-  }
-  for (const Rule& rule : rules.denials) {
-    visit(rule);
-  }
-}
-
 }  // namespace
 
-Result<SeenPath> Sight::look(const LookAt& at) const { return eyes_.look(at); }
-
-void Sight::add_object(const Rule& rule, const std::string& path, Objects& objects) const {
-  const auto seen = eyes_.look({.cwd = "/", .path = path});
-  // What cannot be seen has no object that we could tell; its name stays denied.
-  if (seen && seen->file) {
-    objects[seen->file->identity].push_back(&rule);
-  }
-}
+Result<SeenPath> Sight::look(const LookAt& at) const { return needs_.eyes.look(at); }
 
 const std::vector<const Rule*>& Sight::rules_for(const FileIdentity& object) {
   static const std::vector<const Rule*> kNone;
-  if (!objects_) {
-    objects_.emplace();
-    for_each_rule(rules_, [&](const Rule& rule) {
-      if (rule.pattern.is_bare_name() && rule.pattern.is_literal() && !rule.spares_directories) {
-        add_object(rule, rules_.session.home + "/" + rule.pattern.text(), *objects_);
-      } else if (rule.pattern.is_literal() && !starts_anywhere(rule)) {
-        add_object(rule, rule.pattern.path(), *objects_);
-      }
-    });
+  if (needs_.objects == nullptr && !objects_) {
+    objects_ = look_at_objects(needs_.rules, needs_.eyes);
   }
-  const auto found = objects_->find(object);
-  return found != objects_->end() ? found->second : kNone;
+  const Objects& objects = needs_.objects != nullptr ? *needs_.objects : *objects_;
+  const auto found = objects.find(object);
+  return found != objects.end() ? found->second : kNone;
+}
+
+/// Every path that an item of the request makes, and the directories above it.
+std::set<std::string> Sight::look_at_made() const {
+  using enum GateOperation;
+  std::set<std::string> made;
+  const GateRequest& request = needs_.request;
+  for (const GateItem& item : request.items) {
+    const bool makes =
+        item.operation == kCreate || item.operation == kWrite || item.operation == kSymlink;
+    const bool moves = item.operation == kRename || item.operation == kLink;
+    const std::string& path = moves ? item.to : item.target;
+    if ((!makes && !moves) || path.empty() || path.size() > kMaxPathBytes ||
+        path.find('\0') != std::string::npos) {
+      continue;
+    }
+    const auto seen = look({.cwd = request.cwd.empty() ? "/" : request.cwd, .path = path});
+    if (seen) {
+      // A directory that comes brings the ones above it.
+      for (std::string_view part = seen->canonical; part.size() > 1; part = parent_of(part)) {
+        made.insert(std::string(part));
+      }
+    }
+  }
+  return made;
+}
+
+bool Sight::will_exist(const std::string& path) {
+  if (!made_) {
+    made_ = look_at_made();
+  }
+  return made_->contains(path) || exists(path);
 }
 
 /// Denials that begin at a place: their directories, into whatever they cover.
 Status Sight::scan_anchored(Names& names) const {
   std::set<std::string> starts;
   std::vector<const Rule*> anchored;
-  for_each_rule(rules_, [&](const Rule& rule) {
+  for_each_rule(needs_.rules, [&](const Rule& rule) {
     // The kernel's own places have no files with two names.
     const bool has_files = !starts_anywhere(rule) && !covers("/proc", rule.pattern.path()) &&
                            !covers("/sys", rule.pattern.path()) &&
@@ -79,7 +86,8 @@ Status Sight::scan_anchored(Names& names) const {
   };
   for (const std::string& start : starts) {
     // What we may not read, an agent of the same user may not either.
-    if (auto status = eyes_.walk({.directory = start, .skip_unreadable = true}, visit); !status) {
+    if (auto status = needs_.eyes.walk({.directory = start, .skip_unreadable = true}, visit);
+        !status) {
       return status;
     }
   }
@@ -88,19 +96,19 @@ Status Sight::scan_anchored(Names& names) const {
 
 /// Denials of names at any depth: the work tree.
 Status Sight::scan_tree(Names& names) const {
-  return eyes_.walk({.directory = rules_.session.tree, .skip_unreadable = true},
-                    [&](const std::string& path, const FileFacts& facts) {
-                      if (facts.type == FileType::kFile && facts.link_count > 1) {
-                        const PathName name(path);
-                        const bool covered = std::ranges::any_of(
-                            rules_.denials,
-                            [&](const Rule& rule) { return rule.pattern.matches(name); });
-                        if (covered) {
-                          names[facts.identity].push_back(path);
-                        }
-                      }
-                      return WalkStep::kInto;
-                    });
+  return needs_.eyes.walk({.directory = needs_.rules.session.tree, .skip_unreadable = true},
+                          [&](const std::string& path, const FileFacts& facts) {
+                            if (facts.type == FileType::kFile && facts.link_count > 1) {
+                              const PathName name(path);
+                              const bool covered = std::ranges::any_of(
+                                  needs_.rules.denials.all(),
+                                  [&](const Rule& rule) { return rule.pattern.matches(name); });
+                              if (covered) {
+                                names[facts.identity].push_back(path);
+                              }
+                            }
+                            return WalkStep::kInto;
+                          });
 }
 
 Result<std::vector<std::string>> Sight::protected_names(const FileIdentity& object) {
@@ -122,8 +130,8 @@ Result<std::vector<std::string>> Sight::protected_names(const FileIdentity& obje
 Result<std::vector<Below>> Sight::below(const std::string& directory,
                                         const std::optional<std::string>& moved_to) const {
   std::vector<Below> all;
-  const auto status =
-      eyes_.walk({.directory = directory}, [&](const std::string& path, const FileFacts& facts) {
+  const auto status = needs_.eyes.walk(
+      {.directory = directory}, [&](const std::string& path, const FileFacts& facts) {
         const std::string called = moved_to ? *moved_to + path.substr(directory.size()) : path;
         all.push_back(Below{PathName(called), facts.type == FileType::kDirectory});
         return WalkStep::kInto;
@@ -135,17 +143,17 @@ Result<std::vector<Below>> Sight::below(const std::string& directory,
 }
 
 bool Sight::exists(const std::string& path) const {
-  const auto seen = eyes_.look({.cwd = "/", .path = path, .last = LastLink::kKeep});
+  const auto seen = needs_.eyes.look({.cwd = "/", .path = path, .last = LastLink::kKeep});
   return seen && seen->file;
 }
 
 std::optional<SeenPath> Sight::program(const std::string& cwd, const std::string& word) const {
   if (word.find('/') != std::string::npos) {
-    auto seen = eyes_.look({.cwd = cwd, .path = word});
+    auto seen = needs_.eyes.look({.cwd = cwd, .path = word});
     return seen ? std::optional(std::move(*seen)) : std::nullopt;
   }
-  for (const std::string& directory : rules_.session.program_dirs) {
-    auto seen = eyes_.look({.cwd = "/", .path = directory + "/" + word});
+  for (const std::string& directory : needs_.rules.session.program_dirs) {
+    auto seen = needs_.eyes.look({.cwd = "/", .path = directory + "/" + word});
     if (seen && seen->file && seen->file->type == FileType::kFile &&
         (seen->file->mode & kAnyExecute) != 0) {
       return std::move(*seen);

@@ -3,6 +3,7 @@
 #include "sandboxkit/file_eyes.h"
 
 #include "gate/access.h"
+#include "gate/objects.h"
 #include "gate/rules.h"
 
 #include <map>
@@ -17,7 +18,17 @@ namespace sandboxkit::gate {
 /// items are judged by the same answers.
 class Sight {
  public:
-  Sight(const PermissionGate::Rules& rules, const FileEyes& eyes) : rules_(rules), eyes_(eyes) {}
+  struct Needs {
+    const PermissionGate::Rules& rules;
+    const FileEyes& eyes;
+    const GateRequest& request;
+    Narrowing narrowing;
+    /// What somebody saw of the denied places; nullptr: they are looked at when it matters.
+    const Objects* objects;
+  };
+  explicit Sight(const Needs& needs) : needs_(needs) {}
+
+  Narrowing narrowing() const { return needs_.narrowing; }
 
   Result<SeenPath> look(const LookAt& at) const;
 
@@ -31,26 +42,23 @@ class Sight {
   Result<std::vector<Below>> below(const std::string& directory,
                                    const std::optional<std::string>& moved_to) const;
 
-  /// Notes what the request makes, for the shape of a bare repository over several items.
-  void note_made(const std::string& path) { made_.insert(path); }
   bool exists(const std::string& path) const;
-  bool will_exist(const std::string& path) const { return made_.contains(path) || exists(path); }
+  /// Whether it will after the request: the shape of a bare repository is made by several items.
+  bool will_exist(const std::string& path);
 
   /// The program that a word names: by its path, or in the session's program folders.
   std::optional<SeenPath> program(const std::string& cwd, const std::string& word) const;
 
  private:
-  using Objects = std::map<FileIdentity, std::vector<const Rule*>>;
   using Names = std::map<FileIdentity, std::vector<std::string>>;
-  void add_object(const Rule& rule, const std::string& path, Objects& objects) const;
+  std::set<std::string> look_at_made() const;
   Status scan_anchored(Names& names) const;
   Status scan_tree(Names& names) const;
 
-  const PermissionGate::Rules& rules_;
-  const FileEyes& eyes_;
+  const Needs needs_;
   std::optional<Objects> objects_;
   std::optional<Result<Names>> names_;
-  std::set<std::string> made_;
+  std::optional<std::set<std::string>> made_;
 };
 
 }  // namespace sandboxkit::gate
