@@ -6,6 +6,7 @@
 #include "sandboxkit/gate_request.h"
 #include "sandboxkit/result.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,6 +14,9 @@
 #include <vector>
 
 namespace sandboxkit {
+
+struct BoxChoices;
+struct BoxPlan;
 
 /// The six branches, in their order: the first that speaks decides.
 enum class GateBranch : std::uint8_t {
@@ -134,6 +138,20 @@ class SANDBOXKIT_API PermissionGate {
   /// count as none.
   GateDecision decide(const GateRequest& request, const GateGrants& grants, const FileEyes& eyes,
                       WallTime now, const ProtectedObjects& objects = {}) const;
+
+  /// The same rules and grants for a kernel, with every `ask` a denial. Pure but for what `eyes`
+  /// see; it shows how the machine is now, and a back end refuses places that are not the same.
+  ///
+  /// The rw places, the owner's roots, granted places and `/etc` are looked through to their end;
+  /// what every program reads besides (`/usr`, `/opt` ...) is not, and names that are hidden at any
+  /// depth stay readable there. Rights come in two sizes, to read and to change: a denial of a part
+  /// of one denies it whole, a grant of a part of `change` grants none of it.
+  /// Limits: kMaxPlaces places. Errors: kConflict when the mode is off or the session has no box,
+  /// or when the tree is not the object that the session is for; kTooLarge; and whatever keeps the
+  /// look from being complete. Blocking: as `eyes` do.
+  Result<BoxPlan> plan_box(const GateGrants& grants, const FileEyes& eyes, WallTime now,
+                           const BoxChoices& choices) const;
+  static constexpr std::size_t kMaxPlaces = 20'000;
 
   PermissionMode mode() const { return mode_; }
 

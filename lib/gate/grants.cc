@@ -65,6 +65,15 @@ bool is_meant(const Grant& grant, const GrantQuestion& question) {
 
 bool is_over(const Grant& grant, WallTime now) { return grant.expires && *grant.expires <= now; }
 
+bool is_anothers(const Grant& grant, const GateSession& session) {
+  return grant.agent != session.agent || grant.tree != session.tree ||
+         (grant.needs_box && !session.box_is_active);
+}
+
+bool is_for_session(const Grant& grant, const GateSession& session) {
+  return grant.session == session.session && grant.agent == session.agent;
+}
+
 /// Takes one grant into account; true when it is the one.
 bool weigh(const Grant& grant, const GrantQuestion& question, auto why_dead, GrantSearch& result) {
   if (!is_meant(grant, question)) {
@@ -137,9 +146,7 @@ bool in_root(const PermissionGate::Rules& rules, const std::string& path, GateOp
 GrantSearch find_permanent(const GrantList& list, const GrantQuestion& question) {
   const GateSession& session = question.rules.session;
   return search(list, question, [&](const Grant& grant) -> const char* {
-    const bool is_other = grant.agent != session.agent || grant.tree != session.tree ||
-                          (grant.needs_box && !session.box_is_active);
-    if (is_other) {
+    if (is_anothers(grant, session)) {
       return "";
     }
     return grant.tree_identity == session.tree_identity ? nullptr : "grant_stale";
@@ -147,10 +154,18 @@ GrantSearch find_permanent(const GrantList& list, const GrantQuestion& question)
 }
 
 GrantSearch find_session(const GrantList& list, const GrantQuestion& question) {
-  const GateSession& session = question.rules.session;
   return search(list, question, [&](const Grant& grant) -> const char* {
-    return grant.session == session.session && grant.agent == session.agent ? nullptr : "";
+    return is_for_session(grant, question.rules.session) ? nullptr : "";
   });
+}
+
+bool counts_permanent(const Grant& grant, const GateSession& session, WallTime now) {
+  return !is_over(grant, now) && !is_anothers(grant, session) &&
+         grant.tree_identity == session.tree_identity;
+}
+
+bool counts_session(const Grant& grant, const GateSession& session, WallTime now) {
+  return !is_over(grant, now) && is_for_session(grant, session);
 }
 
 }  // namespace sandboxkit::gate

@@ -53,6 +53,10 @@ struct GrantQuestion {
   WallTime now;
 };
 
+/// Whether a grant counts now, for whom this session is, whatever it allows.
+bool counts_permanent(const Grant& grant, const GateSession& session, WallTime now);
+bool counts_session(const Grant& grant, const GateSession& session, WallTime now);
+
 /// Grants in the order of their list, and what narrows them to those that may be meant.
 struct GrantList {
   std::vector<Grant> grants{};

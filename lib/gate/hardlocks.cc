@@ -89,6 +89,7 @@ Result<std::vector<Rule>> hardlocks_of(const GateSession& session, const Anchors
       return;
     }
     rules.push_back(Rule{std::move(*compiled), OperationMask(operations), kBuiltIn});
+    rules.back().is_hardlock = true;
   };
   for (const std::string& directory : session.state_dirs) {
     lock(escape_pattern(directory), every_operation());

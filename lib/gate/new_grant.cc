@@ -34,13 +34,14 @@ bool overlaps(const gate::Rule& rule, const std::set<GateOperation>& operations)
 
 bool is_excepted(const PermissionGate::Rules& rules, const gate::Rule& rule, const PathName& place,
                  const std::set<GateOperation>& operations) {
-  return std::ranges::any_of(rules.exceptions, [&](const gate::Exception& exception) {
-    return (exception.lifts.empty() || exception.lifts == rule.pattern.text()) &&
-           exception.pattern.matches(place) &&
-           std::ranges::all_of(operations, [&](GateOperation operation) {
-             return exception.operations.has(operation);
-           });
-  });
+  return !rule.is_hardlock &&
+         std::ranges::any_of(rules.exceptions, [&](const gate::Exception& exception) {
+           return (exception.lifts.empty() || exception.lifts == rule.pattern.text()) &&
+                  exception.pattern.matches(place) &&
+                  std::ranges::all_of(operations, [&](GateOperation operation) {
+                    return exception.operations.has(operation);
+                  });
+         });
 }
 
 /// The rule that covers everything that the grant would.

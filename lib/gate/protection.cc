@@ -10,14 +10,6 @@
 namespace sandboxkit::gate {
 namespace {
 
-bool is_excepted(const PermissionGate::Rules& all, const Rule& rule, GateOperation operation,
-                 const PathName& canonical) {
-  return std::ranges::any_of(all.exceptions, [&](const Exception& exception) {
-    return (exception.lifts.empty() || exception.lifts == rule.pattern.text()) &&
-           exception.operations.has(operation) && exception.pattern.matches(canonical);
-  });
-}
-
 /// Whether a name is denied, of an object that is a directory or not.
 bool hits(const Rule& rule, const PathName& name, bool is_directory) {
   return rule.spares_directories ? !is_directory && rule.pattern.matches_whole(name)
@@ -116,6 +108,14 @@ bool has_shape(const std::string& directory, Sight& sight, bool afterwards) {
 }
 
 }  // namespace
+
+bool is_excepted(const PermissionGate::Rules& all, const Rule& rule, GateOperation operation,
+                 const PathName& canonical) {
+  return !rule.is_hardlock && std::ranges::any_of(all.exceptions, [&](const Exception& exception) {
+    return (exception.lifts.empty() || exception.lifts == rule.pattern.text()) &&
+           exception.operations.has(operation) && exception.pattern.matches(canonical);
+  });
+}
 
 std::vector<const Rule*> rules_of_objects(const Access& access, Sight& sight) {
   std::vector<const Rule*> found;

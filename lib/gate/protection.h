@@ -19,6 +19,10 @@ struct Denied {
   std::string via{};
 };
 
+/// Whether an owner's exception lifts this rule for one operation at a canonical path.
+bool is_excepted(const PermissionGate::Rules& all, const Rule& rule, GateOperation operation,
+                 const PathName& canonical);
+
 /// The rules whose place is the accessed object or a directory above it, whatever they are called.
 std::vector<const Rule*> rules_of_objects(const Access& access, Sight& sight);
 

@@ -23,6 +23,8 @@ struct Rule {
   bool spares_directories = false;
   /// A directory below it that may be read all the same; empty: none.
   std::string spared_for_reading{};
+  /// No exception of an owner lifts it.
+  bool is_hardlock = false;
 };
 
 /// Rules in the order in which they are asked, and what narrows them to those that may match a

@@ -71,6 +71,10 @@ class FakeEyes final : public FileEyes {
       const std::string next = here + "/" + part;
       const auto found = nodes_.find(next);
       if (found == nodes_.end()) {
+        const auto above = nodes_.find(here);
+        if (above != nodes_.end() && above->second.type != FileType::kDirectory) {
+          return Error{ErrorCode::kInvalidArgument, "not a directory"};
+        }
         here = next;
         for (; !left.empty(); left.pop_back()) {
           if (left.back() == "..") {
@@ -117,18 +121,19 @@ class FakeEyes final : public FileEyes {
     if (blind || (closed.contains(from.directory) && !from.skip_unreadable)) {
       return Error{ErrorCode::kPermissionDenied, "it cannot be read"};
     }
-    std::string passed;
+    std::set<std::string> passed;
     for (const auto& [path, facts] : nodes_) {
       const std::string prefix = from.directory == "/" ? "/" : from.directory + "/";
-      if (!path.starts_with(prefix) || path == "/" ||
-          (!passed.empty() && path.starts_with(passed + "/"))) {
+      const bool is_past = std::ranges::any_of(
+          passed, [&path = path](const std::string& p) { return path.starts_with(p + "/"); });
+      if (!path.starts_with(prefix) || path == "/" || is_past) {
         continue;
       }
       switch (visit(path, facts)) {
         case WalkStep::kInto:
           break;
         case WalkStep::kPast:
-          passed = path;
+          passed.insert(path);
           break;
         case WalkStep::kStop:
           return {};

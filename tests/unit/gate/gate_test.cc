@@ -238,3 +238,12 @@ TEST_CASE("operations and modes have names that read back") {
   CHECK(*permission_mode_from("strict") == PermissionMode::kStrict);
   CHECK(permission_mode_from("on").error().field == "mode");
 }
+
+TEST_CASE("an owner's exception lifts no hardlock") {
+  Question with;
+  with.policy.exceptions.push_back({.pattern = "/home/u/.local/state/sandboxkit/**",
+                                    .operations = {Op::kRead},
+                                    .source = "policy.json: except[0]"});
+  with.item = item(Op::kRead, "/home/u/.local/state/sandboxkit/gate/grants.json");
+  CHECK(told(decide(with)) == "deny hardlock denied");
+}
