@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/gate.h"
+#include "cli/grant.h"
 
 #include <functional>
 #include <string>
@@ -28,6 +29,7 @@ struct Arguments {
   EgressSetOptions egress{};
   PlaceOptions place{};
   GateCheckOptions gate{};
+  GrantOptions grant{};
   GateAuditOptions gate_audit{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};
@@ -86,7 +88,8 @@ class Commands {
 void add_worker_commands(Commands& commands);
 void add_key_commands(Commands& commands);
 void add_audit_commands(Commands& commands);
-/// The permission gate.
+/// The permission gate, and its grants.
 void add_gate_commands(Commands& commands);
+void add_grant_commands(Commands& commands);
 
 }  // namespace sandboxkit::cli

@@ -331,6 +331,7 @@ int run_with_arguments(std::vector<std::string> arguments) {
   add_policy_commands(commands);
   add_audit_commands(commands);
   add_gate_commands(commands);
+  add_grant_commands(commands);
   add_own_commands(commands);
 
   const std::vector<std::string> tail = take_tail(arguments);

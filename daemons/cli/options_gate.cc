@@ -6,6 +6,81 @@
 
 namespace sandboxkit::cli {
 
+namespace {
+
+/// Whose session it is about.
+void add_session_options(CLI::App* command, GateSessionOptions& session) {
+  command->add_option("--home", session.home, "whose home is protected (default: HOME)");
+  command->add_option("--box", session.box, "on: children are enclosed; off: they are not")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+}
+
+/// What a grant is about, or a question about one.
+void add_use_options(CLI::App* command, GrantOptions& options) {
+  command
+      ->add_option("--op", options.operations,
+                   "read, list, write, ...; may be repeated. Without it: a command after `--`")
+      ->allow_extra_args(false);
+  command->add_option("what", options.what, "the target, or a command's words")->required();
+  command->add_option("--tree", options.session.tree, "the work tree (default: here)");
+  command->add_option("--agent", options.session.agent, "the agent's name")->required();
+  command->add_option("--policy", options.session.policy_file,
+                      "the owner's policy (default: policy.json in the gate's folder)");
+  command->add_flag("--json", options.json, "print JSON for programs");
+}
+
+void add_grant_add(Commands& commands, CLI::App* grant) {
+  GrantOptions& options = commands.args().grant;
+  CLI::App* add = commands.add(
+      grant, "add", "give a grant for one tree and one agent; prints its id",
+      "  sandboxkit grant add --agent claude-code --op read --op list '/srv/data/**'\n"
+      "  sandboxkit grant add --agent claude-code --for 7d -- git status\n"
+      "  sandboxkit grant add --agent claude-code --prefix -- git log\n\n"
+      "Ends with 3 when such a grant could never count (shadowed), is too wide, or is the front of "
+      "a program\nthat runs whatever follows.",
+      [](Arguments& a) { return add_grant(a.grant); });
+  add_use_options(add, options);
+  add_session_options(add, options.session);
+  add->add_flag("--prefix", options.is_prefix, "more words may follow the command's");
+  add->add_flag("--needs-box", options.needs_box, "count while a box is active only");
+  add->add_option("--for", options.life, "how long it counts: 12h, 30d (default), never");
+  add->add_option("--note", options.note, "why, for whoever reads the list");
+}
+
+}  // namespace
+
+void add_grant_commands(Commands& commands) {
+  GrantOptions& options = commands.args().grant;
+  CLI::App* grant = commands.add(&commands.app(), "grant",
+                                 "what an agent may do for good on this machine", "", nullptr);
+  grant->require_subcommand(1);
+  add_grant_add(commands, grant);
+  CLI::App* list = commands.add(grant, "list", "list the grants, and which count no more",
+                                "  sandboxkit grant list\n  sandboxkit grant list --tree . --json",
+                                [](Arguments& a) { return list_grants(a.grant); });
+  list->add_option("--tree", options.session.tree, "of this tree alone");
+  list->add_option("--agent", options.session.agent, "of this agent alone");
+  list->add_flag("--json", options.json, "print JSON for programs");
+  list->add_option("--home", options.session.home, "whose grants (default: HOME)");
+  CLI::App* remove =
+      commands.add(grant, "rm", "take grants back",
+                   "  sandboxkit grant rm g_0123456789abcdefghij\n  sandboxkit grant rm --expired",
+                   [](Arguments& a) { return remove_grants(a.grant); });
+  remove->add_option("id", options.ids, "their ids");
+  remove->add_flag("--expired", options.expired, "those that are over, or whose tree is gone");
+  remove->add_flag("--all", options.all, "all, also where the file of grants does not count");
+  remove->add_option("--home", options.session.home, "whose grants (default: HOME)");
+  CLI::App* why =
+      commands.add(grant, "why", "which rule or grant speaks for a request, and who gave it",
+                   "  sandboxkit grant why --agent claude-code --op read /srv/data/x.csv\n"
+                   "  sandboxkit grant why --agent claude-code --box off -- git status\n\n"
+                   "Ends with 0 when it is allowed, else 3.",
+                   [](Arguments& a) { return explain_grant(a.grant); });
+  add_use_options(why, options);
+  add_session_options(why, options.session);
+}
+
 void add_gate_commands(Commands& commands) {
   GateCheckOptions& options = commands.args().gate;
   CLI::App* gate =
@@ -23,22 +98,20 @@ void add_gate_commands(Commands& commands) {
       "Ends with 0 when all are allowed, 3 when any is not, 2 for a bad policy or request.",
       [](Arguments& a) { return check_gate(a.gate); });
   check
-      ->add_option("--policy", options.policy_file,
+      ->add_option("--policy", options.session.policy_file,
                    "the owner's policy; {\"version\": 1} is the shipped lists alone")
       ->required();
   check->add_option("--grants", options.grants_file, "permanent grants; their MAC is not checked");
-  check->add_option("--mode", options.mode, "off, prompt or strict")
+  check->add_option("--mode", options.session.mode, "off, prompt or strict")
       ->check(CLI::IsMember({"off", "prompt", "strict"}))
       ->capture_default_str();
-  check->add_option("--tree", options.tree, "the work tree, which may be written")->required();
+  check->add_option("--tree", options.session.tree, "the work tree, which may be written")
+      ->required();
   check
       ->add_option("--request", options.request_file, "the request's file, or - for standard input")
       ->required();
-  check->add_option("--home", options.home, "whose home is protected (default: HOME)");
-  check->add_option("--box", options.box, "on: children are enclosed; off: they are not")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
-  check->add_option("--agent", options.agent, "the agent whose grants count");
+  add_session_options(check, options.session);
+  check->add_option("--agent", options.session.agent, "the agent whose grants count");
   check->add_option("--now", options.now, "judge grants at this time, RFC 3339");
 }
 

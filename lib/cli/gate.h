@@ -1,20 +1,16 @@
 #pragma once
 
+#include "cli/gate_session.h"
+
 #include <string>
 
 namespace sandboxkit::cli {
 
 struct GateCheckOptions {
-  std::string policy_file{};
+  GateSessionOptions session{};
   /// Empty: no grants.
   std::string grants_file{};
   std::string request_file{};
-  std::string mode = "prompt";
-  std::string tree{};
-  /// Empty: that of the environment.
-  std::string home{};
-  std::string box = "on";
-  std::string agent{};
   /// Empty: the machine's time.
   std::string now{};
 };

@@ -5,6 +5,7 @@ Usage: gate_test.py SANDBOXKIT [unittest arguments]     Numbers are cases of the
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -47,15 +48,16 @@ class Case(unittest.TestCase):
     def request(self, *items):
         return json.dumps({"cwd": str(self.tree), "items": list(items)})
 
-    def ask(self, *items, options=()):
+    def ask(self, *items, options=(), warning=""):
         done = self.run_it(*options, text=self.request(*items))
-        self.assertEqual(done.stderr, "")
+        self.assertIn(warning, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1 if warning else 0, done.stderr)
         answer = json.loads(done.stdout)
         self.assertEqual(done.returncode, 0 if answer["decision"] == "allow" else 3)
         return answer
 
-    def check(self, expected, *items, options=()):
-        answer = self.ask(*items, options=options)
+    def check(self, expected, *items, options=(), warning=""):
+        answer = self.ask(*items, options=options, warning=warning)
         self.assertEqual((answer["decision"], answer["branch"]), expected, answer)
         return answer
 
@@ -223,11 +225,24 @@ class Input(Case):
         self.assertEqual(self.run_it("--now", "today", text="{}").returncode, 2)
         self.assertEqual(self.run_it("--mode", "lax", text="{}").returncode, 2)
 
-    def test_a_policy_in_the_tree_is_nobodys(self):
+    def test_a_policy_in_the_tree_is_nobodys_and_that_is_said(self):
+        # case 54, B21
         (self.tree / ".sandboxkit").mkdir()
         (self.tree / ".sandboxkit/policy.json").write_text('{"version": 1, "except": [{"op": ["all"], "target": "~/.ssh"}]}')
-        self.check(DENIED, {"op": "read", "path": "../.ssh/id_rsa"})
-        self.check(DENIED, {"op": "write", "path": ".sandboxkit/policy.json"})
+        warning = "policy.json` is ignored"
+        self.check(DENIED, {"op": "read", "path": "../.ssh/id_rsa"}, warning=warning)
+        self.check(DENIED, {"op": "write", "path": ".sandboxkit/policy.json"}, warning=warning)
+
+    def test_a_pointer_out_of_the_tree_allows_nothing_and_that_is_said(self):
+        # case 28, B12
+        shutil.rmtree(self.tree / ".git")
+        (self.tree / ".git").write_text("gitdir: ../.ssh\n")
+        warning = f"points to `{self.home}/.ssh`"
+        self.check(DENIED, {"op": "read", "path": "../.ssh/id_rsa"}, warning=warning)
+        self.check(DENIED, {"op": "write", "path": ".git"}, warning=warning)
+        (self.home / "elsewhere").mkdir()
+        (self.tree / ".git").write_text("gitdir: ../elsewhere\n")
+        self.check(ASKED, {"op": "write", "path": "../elsewhere/x"}, warning="/elsewhere`")
 
     def test_a_tree_that_holds_the_home_is_refused(self):
         self.tree = self.home

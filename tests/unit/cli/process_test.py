@@ -36,7 +36,7 @@ class Case(unittest.TestCase):
 
 class Usage(Case):
     def test_every_command_has_help(self):
-        for command in ("create run ls rm show isolation renew exec shell cp workers token key workspace egress gate audit "
+        for command in ("create run ls rm show isolation renew exec shell cp workers token key workspace egress gate grant audit "
                         "place login completion version").split():
             done = self.run_it(command, "--help")
             self.assertEqual((done.returncode, done.stderr), (0, b""), command)
