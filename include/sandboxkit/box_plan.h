@@ -56,6 +56,8 @@ struct BoxNameRule {
   GateBranch branch = GateBranch::kMandatoryDenial;
   /// Patterns, exact, of canonical paths that the rule is not about.
   std::vector<std::string> except{};
+  /// The same for reading alone.
+  std::vector<std::string> except_reading{};
 };
 
 /// What a kernel is asked to enforce: the gate's answers for one session, with every `ask` a

@@ -242,9 +242,13 @@ std::vector<BoxNameRule> PlanMaker::names() const {
         .branch = branch};
     for (const gate::Exception& exception : rules_.exceptions) {
       const bool is_meant = exception.lifts.empty() || exception.lifts == rule.pattern.text();
-      if (branch == GateBranch::kMandatoryDenial && is_meant && exception.operations.has(kCreate) &&
-          exception.operations.has(kWrite)) {
+      if (branch != GateBranch::kMandatoryDenial || !is_meant) {
+        continue;
+      }
+      if (exception.operations.has(kCreate) && exception.operations.has(kWrite)) {
         name.except.push_back(exception.pattern.text());
+      } else if (exception.operations.has(kRead) && hides) {
+        name.except_reading.push_back(exception.pattern.text());
       }
     }
     found.push_back(std::move(name));

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "gate/grants.h"
 #include "gate/path_text.h"
+#include "gate/platform.h"
 #include "gate/rules.h"
 #include "gate/unwrap.h"
 
@@ -17,20 +18,6 @@ namespace {
 using gate::Matching;
 using gate::PathName;
 using gate::PathPattern;
-
-// What every program reads. Source: design of the permission gate, 4.2.
-constexpr const char* kPlatform[] = {
-    "/usr",          "/bin",          "/sbin",
-    "/lib",          "/lib32",        "/lib64",
-    "/libx32",       "/opt",          "/nix/store",
-    "/etc",          "/proc/self",    "/proc/thread-self",
-    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat",
-    "/proc/loadavg", "/proc/version", "/proc/uptime",
-    "/System",       "/Library",      "/sys/devices/system/cpu",
-    "/dev/random",   "/dev/urandom",  "/dev/stdin",
-};
-constexpr const char* kPlatformWritten[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/stdout",
-                                            "/dev/stderr"};
 
 Error invalid(std::string field, std::string message, std::string reason = {}) {
   return Error{ErrorCode::kInvalidArgument, std::move(message), std::move(reason),
@@ -148,10 +135,10 @@ std::vector<GateRoot> all_roots(const GateSession& session, const GatePolicy& po
     roots.push_back({session.scratch, RootAccess::kReadWrite});
   }
   roots.insert(roots.end(), policy.roots.begin(), policy.roots.end());
-  for (const char* path : kPlatform) {
+  for (const char* path : gate::kPlatform) {
     roots.push_back({path, RootAccess::kReadOnly});
   }
-  for (const char* path : kPlatformWritten) {
+  for (const char* path : gate::kPlatformWritten) {
     roots.push_back({path, RootAccess::kReadWrite});
   }
   return roots;

@@ -120,6 +120,9 @@ std::optional<Gap> stricter(const Compared& compared) {
       return Gap::kOtherMount;
     }
   }
+  if (item.operation == kLink && !compared.makes_hard_links) {
+    return Gap::kNoHardLinks;
+  }
   const bool goes = item.operation == kDelete || item.operation == kRename;
   const BoxPlace* held = compared.view.mount_of(source.canonical);
   const BoxPlace* replaced = compared.view.mount_of(target.canonical);

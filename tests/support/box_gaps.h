@@ -29,13 +29,14 @@ enum class Gap : std::uint8_t {
   kGrantRoundedDown,  ///< A grant of less than a right, of what is not there, or of a place itself.
   kHolds,             ///< A directory above what cannot be changed is neither moved nor replaced.
   kHiddenProgram,     ///< What must not be read does not run either.
+  kNoHardLinks,       ///< A profile of seatbelt lets nobody make a hard link.
   kLinkOutside,       ///< A way through a link that lies where the box shows nothing.
 };
 
-inline constexpr std::array<const char*, 13> kGapNames = {
+inline constexpr std::array<const char*, 14> kGapNames = {
     "new_name",     "new_repository", "link_on_the_way", "root_names",  "where_all_read",
     "rights_whole", "link_name",      "privilege",       "other_mount", "rounded_down",
-    "holds",        "hidden_program", "link_outside"};
+    "holds",        "hidden_program", "no_hard_links",   "link_outside"};
 
 inline const char* name_of(Gap gap) { return kGapNames[static_cast<std::size_t>(gap)]; }
 
@@ -50,6 +51,7 @@ struct Compared {
   const gate::BoxView& view;
   const BoxPlan& plan;
   const FileEyes& eyes;
+  bool makes_hard_links = true;
 };
 
 /// The gap that explains a difference; nullopt: nothing does.
