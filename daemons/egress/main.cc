@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kUsage =
     "usage: sandboxkit-egress [--config-dir DIR]       serve the policy in DIR/policy.json\n"
     "       sandboxkit-egress --await-policy [DIR]     the same, once that file is there\n"
-    "       sandboxkit-egress --listener-fd N --control-fd N --config-dir DIR\n"
-    "                                                  the same on a worker's host\n"
+    "       sandboxkit-egress --listener-fd N --control-fd N --config-dir DIR [--same-user]\n"
+    "                                                  the same on a host, by hand of its parent\n"
     "       sandboxkit-egress --probe-wall HOST:PORT... print what can be reached from here\n"
     "       sandboxkit-egress --hold                   wait for SIGTERM\n"
     "       sandboxkit-egress --version\n";

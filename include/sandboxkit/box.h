@@ -96,6 +96,18 @@ struct BoxEnd {
   int signal = 0;  ///< 0: none.
 };
 
+/// The overlays of a staged run; see box_changes.h.
+struct BoxStaged {
+  /// The run's folder in the state folder. It stays when the box goes.
+  std::string dir{};
+  /// The places that have an overlay, on the host; the n-th one's is in `dir`/oN.
+  std::vector<std::string> roots{};
+  /// Names that the box held with empty files in the overlay: no changes.
+  std::vector<std::string> held{};
+  /// As Box::began_ns.
+  std::int64_t began_ns = 0;
+};
+
 /// One command behind walls of the kernel, with whatever it starts.
 ///
 /// Every process of it ends with this object, with the command, and with the process that holds
@@ -124,9 +136,10 @@ class SANDBOXKIT_API Box {
   virtual int take_listener() = 0;
   /// The first process of the box, as the host numbers it.
   virtual int pid() const = 0;
-  /// Where the changes of a staged run lie, for `list_box_changes`; empty for a live one. The
-  /// folder stays when the box goes: who has read it removes it.
-  virtual const std::string& staged_dir() const = 0;
+  /// Where the changes of a staged run lie; empty for a live one.
+  virtual const BoxStaged& staged() const = 0;
+  /// When the run began, by the clock that files are stamped with: nanoseconds since 1970.
+  virtual std::int64_t began_ns() const = 0;
   /// Readable once the command ended, for poll.
   virtual int end_descriptor() const = 0;
 };

@@ -1,5 +1,7 @@
 #include "sandboxkit/box.h"
 
+#include "sandboxkit/box_changes.h"
+
 #include "base/random.h"
 #include "base/text.h"
 #include "box/filter.h"
@@ -13,6 +15,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -162,10 +165,12 @@ Result<std::string> make_run_dir(const std::string& state_dir, const box::Layout
 
 class RunningBox final : public Box {
  public:
-  RunningBox(box::Started started, box::Placeholders placeholders, std::string staged_dir)
+  RunningBox(box::Started started, box::Placeholders placeholders, BoxStaged staged,
+             std::int64_t began_ns)
       : started_(std::move(started)),
         placeholders_(std::move(placeholders)),
-        staged_dir_(std::move(staged_dir)) {}
+        staged_(std::move(staged)),
+        began_ns_(began_ns) {}
 
   ~RunningBox() override {
     if (!end_) {
@@ -217,7 +222,8 @@ class RunningBox final : public Box {
 
   int take_listener() override { return started_.listener.release(); }
   int pid() const override { return started_.pid; }
-  const std::string& staged_dir() const override { return staged_dir_; }
+  const BoxStaged& staged() const override { return staged_; }
+  std::int64_t began_ns() const override { return began_ns_; }
   int end_descriptor() const override { return started_.pidfd.get(); }
 
  private:
@@ -235,7 +241,8 @@ class RunningBox final : public Box {
 
   box::Started started_;
   box::Placeholders placeholders_;
-  std::string staged_dir_;
+  BoxStaged staged_;
+  std::int64_t began_ns_;
   std::optional<BoxEnd> end_;
 };
 
@@ -247,6 +254,29 @@ void note_placeholders(box::Layout& layout, const std::vector<FileIdentity>& ide
       step.identity = identities.at(next++);
     }
   }
+}
+
+/// What a reader of the overlays has to know.
+BoxStaged staged_of(const box::Layout& layout, std::string dir, std::int64_t began_ns) {
+  BoxStaged out{.dir = std::move(dir), .began_ns = began_ns};
+  for (const box::Step& step : layout.steps) {
+    if (!step.overlay.empty()) {
+      out.roots.push_back("/" + step.path);
+    }
+    if (step.kind == box::StepKind::kPlaceholder) {
+      out.held.push_back("/" + step.path);
+    }
+  }
+  return out;
+}
+
+/// The fine clock: file systems stamp by it or by the coarse one, which stands some milliseconds
+/// behind. The set-up takes longer than that, so nothing of the box is stamped before.
+std::int64_t stamp_now() {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * kSecond + now.tv_nsec;
 }
 
 Status check_user(const BoxOptions& options) {
@@ -285,6 +315,7 @@ Result<std::unique_ptr<Box>> Box::start(const BoxPlan& plan, const BoxCommand& c
   for (const std::size_t index : layout->placeholders) {
     held.push_back(plan.places[index].path);
   }
+  const std::int64_t began_ns = stamp_now();
   auto placeholders = box::Placeholders::make(options.state_dir, held);
   if (!placeholders) {
     return placeholders.error();
@@ -331,10 +362,15 @@ Result<std::unique_ptr<Box>> Box::start(const BoxPlan& plan, const BoxCommand& c
   launch.candidates.push_back(nullptr);
   auto started = box::start_process(launch, options.start_limit, command.argv.front());
   if (!started) {
+    if (plan.staged) {
+      const Status gone = remove_box_stage(staged_of(*layout, std::move(run_dir), began_ns));
+      return gone ? started.error() : gone.error();
+    }
     return started.error();
   }
   return std::unique_ptr<Box>(std::make_unique<RunningBox>(
-      *std::move(started), *std::move(placeholders), std::move(run_dir)));
+      *std::move(started), *std::move(placeholders),
+      run_dir.empty() ? BoxStaged{} : staged_of(*layout, std::move(run_dir), began_ns), began_ns));
 }
 
 }  // namespace sandboxkit

@@ -64,6 +64,9 @@ class Builder {
       return Error{ErrorCode::kInvalidArgument, "a folder for the home needs a home", "", "home"};
     }
     views_[""] = {false, BoxAccess::kReadOnly};
+    if (Status hidden = hide_above_areas(); !hidden) {
+      return hidden.error();
+    }
     add_areas();
     add_devices();
     add_home();
@@ -80,7 +83,29 @@ class Builder {
   }
 
  private:
+  /// What is hidden above an area (`/var`) comes first: the area stands in it.
+  Status hide_above_areas() {
+    std::vector<std::string> areas = input_.hidden;
+    areas.push_back(input_.plan.home);
+    for (std::size_t i = 0; i < input_.plan.places.size(); ++i) {
+      const BoxPlace& place = input_.plan.places[i];
+      const bool is_above = std::ranges::any_of(areas, [&](const std::string& area) {
+        return area != place.path && covers(place.path, area);
+      });
+      if (place.access == BoxAccess::kHide && is_above) {
+        if (Status added = add_place(i); !added) {
+          return added;
+        }
+        early_.insert(i);
+      }
+    }
+    return {};
+  }
+
   void add_area(const std::string& path, std::uint32_t mode, bool optional) {
+    if (view_of(path).is_ours) {
+      out_.steps.push_back({.kind = StepKind::kFolder, .path = path.substr(1)});
+    }
     const std::size_t index = out_.areas.size();
     out_.areas.push_back({path.substr(1), "a" + std::to_string(index), mode, optional});
     out_.steps.push_back({.kind = StepKind::kArea, .path = path.substr(1), .area = index});
@@ -95,12 +120,12 @@ class Builder {
       out_.writable.push_back(path);
     }
     const std::string& home = input_.plan.home;
-    if (!home.empty() && !view_of(home).is_ours) {
+    if (!home.empty() && !can_make(home)) {
       add_area(home, kOwn, false);
       out_.writable.push_back(home);
     }
     for (const std::string& path : {home, input_.plan.scratch}) {
-      if (!path.empty() && view_of(path).is_ours) {
+      if (!path.empty() && can_make(path)) {
         out_.steps.push_back({.kind = StepKind::kFolder, .path = path.substr(1)});
       }
     }
@@ -116,7 +141,6 @@ class Builder {
                             .type = FileType::kOther,
                             .is_device = true});
     }
-    out_.steps.push_back({.kind = StepKind::kFolder, .path = "dev/shm"});
     out_.steps.push_back({.kind = StepKind::kFolder, .path = "dev/pts"});
     add_area("/dev/shm", kShared, false);
     out_.writable.push_back("/dev/shm");
@@ -134,6 +158,12 @@ class Builder {
     }
   }
 
+  /// Whether the command may make it itself.
+  bool can_make(const std::string& path) const {
+    const View& view = view_of(path);
+    return view.is_ours && view.access == BoxAccess::kReadWrite;
+  }
+
   /// The nearest view above the path, or its own.
   const View& view_of(const std::string& path) const {
     for (std::string above = path;; above.resize(above.rfind('/'))) {
@@ -144,6 +174,9 @@ class Builder {
   }
 
   Status add_place(std::size_t index) {
+    if (early_.contains(index)) {
+      return {};
+    }
     const BoxPlace& place = input_.plan.places[index];
     if (!is_canonical(place.path)) {
       return wrong(index, place.path, "is no canonical path below the root");
@@ -293,6 +326,7 @@ class Builder {
   Layout out_;
   std::unordered_map<std::string, View> views_;
   std::set<std::string> seen_;
+  std::set<std::size_t> early_;
   std::vector<std::string> sealed_;
   std::size_t overlays_ = 0;
 };

@@ -1,8 +1,8 @@
 #include "docker/proxy_process.h"
 
 #include "base/text.h"
-#include "docker/child_process.h"
 #include "docker/plan.h"
+#include "io/child_process.h"
 #include "io/guest_link.h"
 
 #include <algorithm>
@@ -123,9 +123,9 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     }
     io::Fd ours(ends[0]);
     const io::Fd theirs(ends[1]);
-    auto child = spawn({program_,
-                        {"--listener-fd", "3", "--control-fd", "4", "--config-dir", folder_},
-                        {listener_.get(), theirs.get()}});
+    auto child = io::spawn({program_,
+                            {"--listener-fd", "3", "--control-fd", "4", "--config-dir", folder_},
+                            {listener_.get(), theirs.get()}});
     if (!child) {
       return again(child.error().message);
     }
@@ -171,7 +171,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     const bool ended =
         waitid(P_PIDFD, static_cast<id_t>(child_.pidfd.get()), &info, WEXITED | WNOHANG) == 0 &&
         info.si_pid != 0;
-    child_ = Child{};
+    child_ = io::Child{};
     const std::lock_guard lock(state_->mutex);
     state_->pid = 0;
     return ended ? end_of(info) : "it ended";
@@ -216,7 +216,7 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
   const std::string folder_;
   const std::shared_ptr<ProxyState> state_;  // Shared with callers on other threads.
   io::Fd listener_;
-  Child child_;
+  io::Child child_;
   steady_clock::time_point started_{};
   milliseconds pause_ = kFirstPause;
   io::EventLoop::TimerId timer_ = 0;

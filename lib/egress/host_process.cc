@@ -55,8 +55,9 @@ io::Fd open_log(const std::string& path) {
 
 std::optional<HostProcess> read_host_process(const std::vector<std::string>& words) {
   constexpr std::size_t kWords = 6;
-  if (words.size() != kWords || words[0] != "--listener-fd" || words[2] != "--control-fd" ||
-      words[4] != "--config-dir") {
+  const bool same_user = words.size() == kWords + 1 && words[kWords] == "--same-user";
+  if ((words.size() != kWords && !same_user) || words[0] != "--listener-fd" ||
+      words[2] != "--control-fd" || words[4] != "--config-dir") {
     return std::nullopt;
   }
   const auto listener = parse_decimal(words[1], kMaxDescriptor);
@@ -64,7 +65,7 @@ std::optional<HostProcess> read_host_process(const std::vector<std::string>& wor
   if (!listener || !control) {
     return std::nullopt;
   }
-  return HostProcess{words[5], static_cast<int>(*listener), static_cast<int>(*control)};
+  return HostProcess{words[5], static_cast<int>(*listener), static_cast<int>(*control), same_user};
 }
 
 int run_host_process(const HostProcess& process) {
@@ -96,7 +97,9 @@ int run_host_process(const HostProcess& process) {
     return fail(kExitFailure, proxy.error());
   }
   // Nothing was accepted so far: that is the loop's work.
-  if (const Status dropped = give_up_privileges(process.config_dir); !dropped) {
+  const Status dropped =
+      process.same_user ? give_up_files() : give_up_privileges(process.config_dir);
+  if (!dropped) {
     return fail(kExitFailure, dropped.error());
   }
   const auto dialer = io::GuestDialer::adopt(

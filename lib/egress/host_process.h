@@ -14,9 +14,13 @@ struct HostProcess {
   int listener_fd = -1;
   /// The worker's questions come over it (io::GuestLink::adopt); its end is this process's end.
   int control_fd = -1;
+  /// It stays the user that started it, who is not root: for a box of that user. Landlock closes
+  /// every file to it then, where the kernel has that.
+  bool same_user = false;
 };
 
-/// Reads `--listener-fd N --control-fd N --config-dir DIR`, in that order; nullopt for other words.
+/// Reads `--listener-fd N --control-fd N --config-dir DIR [--same-user]`, in that order; nullopt for
+/// other words.
 std::optional<HostProcess> read_host_process(const std::vector<std::string>& words);
 
 /// Runs the proxy of one sandbox on the worker's host: reads its configuration, gives up every

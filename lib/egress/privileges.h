@@ -18,4 +18,9 @@ inline constexpr unsigned long kProxyDataBytes = 256UL << 20;
 /// then.
 Status give_up_privileges(const std::string& root);
 
+/// The same without root's help: the user stays, and Landlock closes every file to it, where the
+/// kernel has that. No capability, no way to one, no new process, no core file, not to be looked
+/// into. Errors: kPermissionDenied when it is root, or any of it fails.
+Status give_up_files();
+
 }  // namespace sandboxkit::egress

@@ -1,6 +1,6 @@
 #include "docker/proxy_process.h"
 
-#include "docker/child_process.h"
+#include "io/child_process.h"
 #include "io/socket.h"
 
 #include <array>
@@ -97,9 +97,9 @@ TEST_CASE("a child has the descriptors that it was given and none of ours, and n
   const io::Fd one(ends[0]);
   const io::Fd two(ends[1]);
   auto child =
-      spawn({folder.program("ls /proc/self/fd | tr '\\n' ' ' >&2; env >&2; echo $# $1 >&2"),
-             {"word"},
-             {two.get(), one.get()}});
+      io::spawn({folder.program("ls /proc/self/fd | tr '\\n' ' ' >&2; env >&2; echo $# $1 >&2"),
+                 {"word"},
+                 {two.get(), one.get()}});
   REQUIRE(child);
   const std::string said = all_of(child->errors.get(), child->pid);
   // 5 is the folder that `ls` itself reads.
@@ -110,7 +110,7 @@ TEST_CASE("a child has the descriptors that it was given and none of ours, and n
 }
 
 TEST_CASE("a program that cannot be started is an error, not a child") {
-  CHECK_FALSE(spawn({"/nowhere/program", {}, {}}).has_value());
+  CHECK_FALSE(io::spawn({"/nowhere/program", {}, {}}).has_value());
 }
 
 TEST_CASE("a proxy starts when it is given its socket, and a dead one says why and starts again") {

@@ -9,13 +9,13 @@
 
 #include <sys/types.h>
 
-namespace sandboxkit::docker {
+namespace sandboxkit::io {
 
 /// A child that runs.
 struct Child {
   pid_t pid = 0;
-  io::Fd pidfd{};   ///< Readable once it ended; nobody reaps it but who holds this.
-  io::Fd errors{};  ///< The read end of its standard error; does not block.
+  Fd pidfd{};   ///< Readable once it ended; nobody reaps it but who holds this.
+  Fd errors{};  ///< The read end of its standard error; does not block.
 };
 
 /// What a child is born with.
@@ -31,4 +31,4 @@ struct SpawnOrder {
 /// kUnavailable and the system's.
 Result<Child> spawn(const SpawnOrder& order);
 
-}  // namespace sandboxkit::docker
+}  // namespace sandboxkit::io

@@ -1,4 +1,4 @@
-#include "docker/child_process.h"
+#include "io/child_process.h"
 
 #include <array>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-namespace sandboxkit::docker {
+namespace sandboxkit::io {
 namespace {
 
 constexpr int kFirstDescriptor = STDERR_FILENO + 1;
@@ -51,14 +51,14 @@ class Attributes {
 };
 
 /// Puts `ours` at `place` of the child by a copy that the caller keeps until the spawn.
-Status place_descriptor(Actions& actions, std::vector<io::Fd>& copies, int ours, int place) {
-  io::Fd copy(fcntl(ours, F_DUPFD_CLOEXEC, kAboveAll));
+Status place_descriptor(Actions& actions, std::vector<Fd>& copies, int ours, int place) {
+  Fd copy(fcntl(ours, F_DUPFD_CLOEXEC, kAboveAll));
   if (!copy) {
-    return io::error_from_errno("fcntl", errno);
+    return error_from_errno("fcntl", errno);
   }
   const int failed = posix_spawn_file_actions_adddup2(actions.get(), copy.get(), place);
   copies.push_back(std::move(copy));
-  return failed == 0 ? Status() : Status(io::error_from_errno("posix_spawn", failed));
+  return failed == 0 ? Status() : Status(error_from_errno("posix_spawn", failed));
 }
 
 }  // namespace
@@ -66,14 +66,14 @@ Status place_descriptor(Actions& actions, std::vector<io::Fd>& copies, int ours,
 Result<Child> spawn(const SpawnOrder& order) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    return io::error_from_errno("pipe", errno);
+    return error_from_errno("pipe", errno);
   }
-  io::Fd errors(ends[0]);
-  const io::Fd child_errors(ends[1]);
+  Fd errors(ends[0]);
+  const Fd child_errors(ends[1]);
   Actions actions;
   posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_adddup2(actions.get(), STDIN_FILENO, STDOUT_FILENO);
-  std::vector<io::Fd> copies;
+  std::vector<Fd> copies;
   Status placed = place_descriptor(actions, copies, child_errors.get(), STDERR_FILENO);
   int place = kFirstDescriptor;
   for (const int descriptor : order.descriptors) {
@@ -97,16 +97,16 @@ Result<Child> spawn(const SpawnOrder& order) {
   const int failed = posix_spawn(&pid, order.program.c_str(), actions.get(), attributes.get(),
                                  argv.data(), no_environment.data());
   if (failed != 0) {
-    return io::error_from_errno(("start " + order.program).c_str(), failed);
+    return error_from_errno(("start " + order.program).c_str(), failed);
   }
   // Not reaped before this, so the pid is still its own.
-  io::Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!pidfd) {
     const int error_number = errno;
     kill(pid, SIGKILL);
-    return io::error_from_errno("pidfd_open", error_number);
+    return error_from_errno("pidfd_open", error_number);
   }
   return Child{pid, std::move(pidfd), std::move(errors)};
 }
 
-}  // namespace sandboxkit::docker
+}  // namespace sandboxkit::io
