@@ -19,8 +19,8 @@ struct HostProcess {
   bool same_user = false;
 };
 
-/// Reads `--listener-fd N --control-fd N --config-dir DIR [--same-user]`, in that order; nullopt for
-/// other words.
+/// Reads `--listener-fd N --control-fd N --config-dir DIR [--same-user]`, in that order; nullopt
+/// for other words.
 std::optional<HostProcess> read_host_process(const std::vector<std::string>& words);
 
 /// Runs the proxy of one sandbox on the worker's host: reads its configuration, gives up every
