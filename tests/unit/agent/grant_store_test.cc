@@ -399,6 +399,23 @@ TEST_CASE("B21: the state folder is a private one outside of every tree, or the 
   CHECK(reason({.folder = world.folder()}) == "bad_gate_folder");
 }
 
+TEST_CASE("B40: what somebody put where the new file is written is not followed and not kept") {
+  World world;
+  TestAudit audit;
+  world.add(*world.open(audit), "/srv/first");
+  const std::string victim = world.base + "/victim";
+  put(victim, "kept");
+  std::filesystem::create_symlink(victim, world.file("grants.json.new"));
+  const auto store = world.open(audit);
+  world.add(*store, "/srv/second");
+  CHECK(bytes_of(victim) == "kept");
+  std::filesystem::create_symlink(victim, world.file("grants.json.new"));
+  world.add(*store, "/srv/third");
+  CHECK(bytes_of(victim) == "kept");
+  CHECK(store->read().grants->grants.size() == 3);
+  CHECK_FALSE(std::filesystem::exists(world.file("grants.json.new")));
+}
+
 TEST_CASE("many threads and processes give grants at once, and each of them is kept") {
   World world;
   agent::GrantLog log(world.folder());

@@ -132,6 +132,7 @@ TEST_CASE("what cannot be started says why, and leaves nothing") {
   CHECK(fs::is_empty(world.root() + "/open"));
 }
 
+// The gate's bypass B36.
 TEST_CASE("the launcher follows no link that somebody put in its way") {
   const World world;
   const auto reason = [&](const BoxPlan& plan) {
@@ -163,6 +164,7 @@ TEST_CASE("the launcher follows no link that somebody put in its way") {
   CHECK(!exists(world.home() + "/.ssh/.mcp.json"));
 }
 
+// The gate's bypass B45.
 TEST_CASE("placeholders go with the last run that holds them, and after a run that was killed") {
   const World world;
   const std::string held = world.tree() + "/.mcp.json";
@@ -313,6 +315,7 @@ TEST_CASE("a home of the host's own folder keeps what is written there") {
   CHECK(text_of(world.home() + "/notes") == "of the host\n");
 }
 
+// Case 93 of the gate's design.
 TEST_CASE("a staged tree leaves the host's alone, and protects the same") {
   const World world;
   BoxPlan plan = world.plan();

@@ -62,7 +62,7 @@ TEST_CASE("case 6: the canonical path is told") {
   CHECK(decision.decisive.canonical == "/home/u/proj/src/a.c");
 }
 
-TEST_CASE("cases 10 to 12: no grant beats a denial, and an exception lifts no more than it") {
+TEST_CASE("cases 10, 11 and 12: no grant beats a denial, and an exception lifts no more than it") {
   Question with;
   with.permanent = {permanent(with.eyes, {.operations = {Op::kRead}, .target = "~/.ssh/**"})};
   check({{10, item(Op::kRead, "/home/u/.ssh/id_rsa"), kDenied}}, with);
@@ -113,7 +113,8 @@ TEST_CASE("cases 16 and 17: other processes and the kernel's links are closed by
 }
 
 TEST_CASE(
-    "cases 18 to 27: what git runs or follows is denied at any depth, the rest is the tree's") {
+    "cases 18 to 25 and 27: what git runs or follows is denied at any depth, the rest is the "
+    "tree's") {
   check({{18, item(Op::kWrite, ".git/hooks/pre-commit"), kDenied},
          {18, item(Op::kCreate, ".git/hooks/pre-push"), kDenied},
          {18, item(Op::kRead, ".git/hooks/pre-commit"), kInTree},
@@ -276,7 +277,7 @@ TEST_CASE("case 55: the gate's own state is closed, whatever was granted") {
         with);
 }
 
-TEST_CASE("cases 56 to 63: without a box a command is granted word by word") {
+TEST_CASE("cases 56 to 63, 67 and 68: without a box a command is granted word by word") {
   check({{56, command("git status"), kInTree}}, {});
   Question bare;
   bare.box = false;

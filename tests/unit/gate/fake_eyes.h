@@ -45,6 +45,7 @@ class FakeEyes final : public FileEyes {
 
   /// Looks that fail, and walks that do.
   bool blind = false;
+  bool walk_fails = false;
   std::set<std::string> closed{};
 
   Result<SeenPath> look(const LookAt& at) const override {
@@ -118,7 +119,7 @@ class FakeEyes final : public FileEyes {
   }
 
   Status walk(const WalkFrom& from, const WalkVisitor& visit) const override {
-    if (blind || (closed.contains(from.directory) && !from.skip_unreadable)) {
+    if (blind || walk_fails || (closed.contains(from.directory) && !from.skip_unreadable)) {
       return Error{ErrorCode::kPermissionDenied, "it cannot be read"};
     }
     std::set<std::string> passed;
