@@ -28,6 +28,10 @@ class PathWalk {
   /// `path` is absolute.
   Result<SeenPath> follow(const std::string& path);
 
+  /// After a `follow` that succeeded: where it ended, the object itself or else the nearest
+  /// directory.
+  io::Fd take_last() { return std::move(levels_.back().fd); }
+
  private:
   struct Level {
     io::Fd fd;

@@ -1,4 +1,5 @@
 #include "sandboxkit/gate.h"
+#include "sandboxkit/gate_prompt.h"
 
 #include "base/text.h"
 
@@ -13,6 +14,11 @@ constexpr std::array kOperationNames = {
     "exec", "env",  "connect", "unix",  "listen", "signal", "ptrace", "mount",  "device", "unknown",
 };
 static_assert(kOperationNames.size() == static_cast<std::size_t>(GateOperation::kUnknown) + 1);
+
+constexpr std::array kChoiceNames = {
+    "no", "no_for_session", "once", "session", "always_this", "always_folder", "continue", "stop",
+};
+static_assert(kChoiceNames.size() == static_cast<std::size_t>(PromptChoice::kStop) + 1);
 
 }  // namespace
 
@@ -81,6 +87,30 @@ Result<PermissionMode> permission_mode_from(std::string_view name) {
   }
   return Error{
       ErrorCode::kInvalidArgument, quoted(name) + " is none of off, prompt, strict", {}, "mode"};
+}
+
+const char* name_of(PromptKind kind) {
+  switch (kind) {
+    case PromptKind::kRequest:
+      return "request";
+    case PromptKind::kBudget:
+      return "budget";
+  }
+  return "unknown";
+}
+
+const char* name_of(PromptChoice choice) {
+  const auto index = static_cast<std::size_t>(choice);
+  return index < kChoiceNames.size() ? kChoiceNames[index] : "unknown";
+}
+
+std::optional<PromptChoice> prompt_choice_from(std::string_view name) {
+  for (std::size_t i = 0; i < kChoiceNames.size(); ++i) {
+    if (name == kChoiceNames[i]) {
+      return static_cast<PromptChoice>(i);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace sandboxkit
