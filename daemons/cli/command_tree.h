@@ -29,6 +29,7 @@ struct Arguments {
   EgressSetOptions egress{};
   PlaceOptions place{};
   GateCheckOptions gate{};
+  GateAskOptions gate_ask{};
   GrantOptions grant{};
   GateAuditOptions gate_audit{};
   std::string from{}, to{}, id{}, name{}, timeout{};

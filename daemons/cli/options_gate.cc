@@ -48,6 +48,35 @@ void add_grant_add(Commands& commands, CLI::App* grant) {
   add->add_option("--note", options.note, "why, for whoever reads the list");
 }
 
+void add_gate_ask(Commands& commands, CLI::App* gate) {
+  GateAskOptions& options = commands.args().gate_ask;
+  CLI::App* ask = commands.add(
+      gate, "ask", "judge requests in a session: asks on the terminal, and writes the audit log",
+      "  echo '{\"cwd\": \"/home/me/proj\", \"items\": [{\"op\": \"write\", \"path\": "
+      "\"/srv/data/f\"}]}' |\n"
+      "    sandboxkit gate ask --policy policy.json --tree /home/me/proj --request -\n\n"
+      "Requests are those of `gate check`. Nothing is done but what the answers say: an `always` "
+      "is "
+      "kept.\n"
+      "Ends with 0 when all are allowed, 3 when any is not, 2 for a bad policy or request.",
+      [](Arguments& a) { return ask_gate(a.gate_ask); });
+  ask->add_option("--policy", options.session.policy_file, "the owner's policy")->required();
+  ask->add_option("--tree", options.session.tree, "the work tree, which may be written")
+      ->required();
+  ask->add_option("--request", options.request_file, "the requests' file, or - for standard input")
+      ->required();
+  ask->add_option("--state-dir", options.state_folder,
+                  "the gate's folder: grants, keys, audit log (default: the gate's own)");
+  ask->add_option("--mode", options.session.mode, "off, prompt or strict")
+      ->check(CLI::IsMember({"off", "prompt", "strict"}))
+      ->capture_default_str();
+  add_session_options(ask, options.session);
+  ask->add_option("--agent", options.session.agent, "who asks (default: by-hand)");
+  ask->add_option("--timeout", options.timeout_seconds, "seconds that an answer may take")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_grant_commands(Commands& commands) {
@@ -113,6 +142,7 @@ void add_gate_commands(Commands& commands) {
   add_session_options(check, options.session);
   check->add_option("--agent", options.session.agent, "the agent whose grants count");
   check->add_option("--now", options.now, "judge grants at this time, RFC 3339");
+  add_gate_ask(commands, gate);
 }
 
 }  // namespace sandboxkit::cli

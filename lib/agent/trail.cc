@@ -49,11 +49,13 @@ bool only_reads_files(const GateDecision& decision) {
 }
 
 audit::Record Trail::record(audit::Kind kind, const Actor& actor) const {
+  // Of a grant it would be read as the generation of the permanent ones.
+  const bool is_of_grants = kind == audit::Kind::kGrant || kind == audit::Kind::kRevoke;
   return {.kind = kind,
           .session = session_,
           .agent = actor.agent,
           .request = actor.request,
-          .policy_generation = generation_,
+          .policy_generation = is_of_grants ? std::nullopt : std::optional(generation_),
           .mode = name_of(actor.mode),
           .box = {box_.id, box_.backend, box_.strength}};
 }

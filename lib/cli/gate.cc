@@ -47,9 +47,10 @@ GateGrants grants_of(const GateCheckOptions& options, const PermissionGate& gate
   return compiled ? std::move(*compiled) : ignored(compiled.error());
 }
 
-/// One JSON value, or one a line.
-Result<std::vector<GateRequest>> requests_of(const GateCheckOptions& options) {
-  const auto text = read_file(options.request_file, kMaxRequestBytes);
+}  // namespace
+
+Result<std::vector<GateRequest>> read_requests(const std::string& file) {
+  const auto text = read_file(file, kMaxRequestBytes);
   if (!text) {
     return text.error();
   }
@@ -66,18 +67,15 @@ Result<std::vector<GateRequest>> requests_of(const GateCheckOptions& options) {
     }
     auto request = parse_gate_request(line);
     if (!request) {
-      return in_file("request", options.request_file + ":" + std::to_string(number),
-                     request.error());
+      return in_file("request", file + ":" + std::to_string(number), request.error());
     }
     requests.push_back(std::move(*request));
   }
   if (requests.empty()) {
-    return usage_error("request " + quoted(options.request_file) + " holds nothing to judge");
+    return usage_error("request " + quoted(file) + " holds nothing to judge");
   }
   return requests;
 }
-
-}  // namespace
 
 int check_gate(const GateCheckOptions& options) {
   if (options.session.policy_file == "-" || options.grants_file == "-") {
@@ -99,7 +97,7 @@ int check_gate(const GateCheckOptions& options) {
   warn_of_tree(local->session.tree);
   const PermissionGate& gate = local->gate;
   const GateGrants grants = grants_of(options, gate);
-  const auto requests = requests_of(options);
+  const auto requests = read_requests(options.request_file);
   if (!requests) {
     return bad_input(requests.error());
   }

@@ -179,11 +179,12 @@ Result<LocalGate> local_gate(const GateSessionOptions& options) {
     return session.error();
   }
   std::vector<std::string> roots = roots_of(*session, *policy);
-  auto gate = PermissionGate::create(*session, std::move(*policy), *mode);
+  auto gate = PermissionGate::create(*session, *policy, *mode);
   if (!gate) {
     return gate.error();
   }
-  return LocalGate{std::move(*session), std::move(*gate), *state, std::move(roots)};
+  return LocalGate{std::move(*session), std::move(*policy), std::move(*gate), *state,
+                   std::move(roots)};
 }
 
 }  // namespace sandboxkit::cli

@@ -24,6 +24,7 @@ struct GateSessionOptions {
 /// A gate as the options ask for it.
 struct LocalGate {
   GateSession session;
+  GatePolicy policy;
   PermissionGate gate;
   /// Where policy, grants, keys and audit are.
   std::string state_folder;

@@ -46,15 +46,6 @@ bool is_in_box() {
          });
 }
 
-Status check_host() {
-  if (is_in_box()) {
-    return Error{ErrorCode::kPermissionDenied,
-                 "grants are given by a person on the host, and this is inside of a box",
-                 "in_a_box"};
-  }
-  return {};
-}
-
 /// Who gives it: `tty:user@host`, or `cli:` where no terminal is.
 std::string giver() {
   std::array<char, kMaxHostName> host{};
@@ -281,6 +272,15 @@ std::vector<std::string> ids_to_remove(const GrantOptions& options, const Grants
 }
 
 }  // namespace
+
+Status check_host() {
+  if (is_in_box()) {
+    return Error{ErrorCode::kPermissionDenied,
+                 "grants are given by a person on the host, and this is inside of a box",
+                 "in_a_box"};
+  }
+  return {};
+}
 
 int add_grant(const GrantOptions& options) {
   if (auto status = check_host(); !status) {

@@ -26,6 +26,9 @@ struct GrantOptions {
   bool json = false;
 };
 
+/// Answers and grants are a person's on the host. Errors: kPermissionDenied inside of a box.
+Status check_host();
+
 /// The permanent grants of this user on this machine. All of them end with 3 inside of a box.
 
 /// Prints the new grant's id. Ends with 3 when the gate refuses such a grant.

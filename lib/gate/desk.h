@@ -6,7 +6,6 @@
 
 #include "gate/prompt.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
