@@ -215,7 +215,14 @@ Status AgentSession::set_mode(PermissionMode mode) {
   if (auto status = check_mode(mode, core.options); !status) {
     return status;
   }
-  if (auto noted = core.trail.mode_set({impl_->agent, mode}); !noted) {
+  const agent::Actor actor{impl_->agent, mode};
+  if (before == PermissionMode::kOff) {
+    // From here on the policy counts.
+    if (auto noted = core.trail.policy_loaded(actor); !noted) {
+      return noted;
+    }
+  }
+  if (auto noted = core.trail.mode_set(actor); !noted) {
     return noted;
   }
   core.state.with([&](agent::Core::State& state) {

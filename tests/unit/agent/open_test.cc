@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -44,6 +45,23 @@ void write_into(const OpenOutcome& opened, const std::string& text) {
 void exchange(const std::string& one, const std::string& other) {
   ::syscall(SYS_renameat2, AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE);
 }
+
+/// Sees another file under one name: what a second look at a path may come to.
+class OtherEyes final : public FileEyes {
+ public:
+  OtherEyes(std::string name, std::string instead)
+      : name_(std::move(name)), instead_(std::move(instead)) {}
+  Result<SeenPath> look(const LookAt& at) const override {
+    return system_eyes().look(at.path == name_ ? LookAt{"/", instead_, at.last} : at);
+  }
+  Status walk(const WalkFrom& from, const WalkVisitor& visit) const override {
+    return system_eyes().walk(from, visit);
+  }
+
+ private:
+  const std::string name_;
+  const std::string instead_;
+};
 
 }  // namespace
 
@@ -138,11 +156,21 @@ TEST_CASE("a link is opened as what it leads to, if both may be") {
   CHECK_FALSE(fs::exists(house.srv + "/made"));
 }
 
+TEST_CASE("B4: what is judged is what is held, whatever a second look at the path would see") {
+  House house;
+  fs::create_symlink(house.home + "/.ssh/id_rsa", house.tree + "/way");
+  const OtherEyes eyes("way", house.tree + "/src/a.c");
+  const auto session =
+      AgentSession::start(house.options, {.eyes = eyes, .clock = house.clock}).value();
+  CHECK(told(session->check(house.request(Op::kRead, "way"))) == "allow work_tree in_root");
+  CHECK(reason_of(session->open({.cwd = house.tree, .path = "way"})) == "denied");
+}
+
 TEST_CASE("case 88, B4: a folder that is swapped for a link lets nothing out") {
   House house;
   const auto session = house.start(nullptr);
   // Every try ends one way or the other, so the number of tries bounds the time.
-  const int tries = std::getenv("SANDBOXKIT_FULL") != nullptr ? 100'000 : 400;
+  const int tries = std::getenv("SANDBOXKIT_FULL") != nullptr ? 100'000 : 1'000;
   House::write(house.tree + "/d/f", "inside");
   House::write(house.srv + "/secret/f", "outside");
   fs::create_directory_symlink(house.srv + "/secret", house.tree + "/swap");

@@ -327,6 +327,19 @@ TEST_CASE("case 95: a mode goes up while a session runs, and never down") {
   CHECK(house.logged("\"kind\":\"mode\"") == 2);
 }
 
+TEST_CASE("case 95: from off a mode goes up, and from then on it judges and writes") {
+  House house;
+  house.options.mode = PermissionMode::kOff;
+  const auto session = house.start();
+  const auto write = house.request(Op::kWrite, house.home + "/.bashrc");
+  CHECK(told(session->check(write)) == "allow ask mode_off");
+  REQUIRE(session->set_mode(PermissionMode::kPrompt).has_value());
+  CHECK(told(session->check(write)) == "deny mandatory_denial denied");
+  CHECK(session->status().active);
+  CHECK(house.logged("\"kind\":\"policy.load\"") == 1);
+  CHECK(house.logged("\"kind\":\"decision\"") == 1);
+}
+
 TEST_CASE("case 95: strict counts for what a person is asked just then") {
   House house;
   const auto session = house.start();
