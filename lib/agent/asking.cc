@@ -105,7 +105,7 @@ std::optional<GateOutcome> Asking::ask(const AgentSession::Impl::Bench& bench,
   principal_ = bench.session;
   const std::string digest =
       "sha256:" + audit::sha256_hex(gate::canonical_text(judging_.request, decision));
-  if (digest == allowed_digest_) {
+  if (digest == allowed_digest_ && bench.session.tree_identity == allowed_tree_) {
     answer(decision, GateAnswer::kAllow, GateBranch::kSessionGrant, "granted");
     return conclude(std::move(decision));
   }
@@ -136,6 +136,7 @@ std::optional<GateOutcome> Asking::ask(const AgentSession::Impl::Bench& bench,
   // Judged again, as much may have changed while a person thought about it.
   if (settlement->ruling == gate::Ruling::kAllowed) {
     allowed_digest_ = digest;
+    allowed_tree_ = bench.session.tree_identity;
   }
   return std::nullopt;
 }

@@ -54,6 +54,7 @@ class Asking {
   GateSession principal_{};
   /// What a person allowed for everybody who waited.
   std::string allowed_digest_;
+  FileIdentity allowed_tree_{};
 };
 
 }  // namespace sandboxkit::agent
