@@ -18,21 +18,9 @@ FOLDERS = ["tests/unit/agent", "tests/unit/audit", "tests/unit/box", "tests/unit
            "tests/unit/eyes", "tests/unit/gate", "tests/unit/local", "tests/unit/wire",
            "tests/system"]
 GAPS = {
-    "81": "prompts: agent mode's session",
-    "82": "prompts: agent mode's session",
-    "83": "refusals that are remembered: agent mode's session",
-    "84": "asks that are merged: agent mode's session",
-    "85": "grants for once: agent mode's session",
-    "88": "opening what was judged: agent mode's session",
     "89": "grants that reach a box while it runs are not built",
     "90": "grants that leave a box while it runs are not built",
-    "91": "agent mode's session",
     "92": "the sweep after a run is not built",
-    "95": "agent mode's session",
-    "B4": "opening what was judged: agent mode's session",
-    "B37": "prompts: agent mode's session",
-    "B38": "prompts: agent mode's session",
-    "B42": "agent mode's session",
 }
 TEST = re.compile(r"^\s*(?:TEST_CASE\(|(?:async )?def (test_\w+)\()")
 COMMENT = re.compile(r"^\s*(?://|#|\"\"\")")
