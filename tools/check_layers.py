@@ -34,7 +34,7 @@ LAYERS = {
     "lib/box": _IO | {"lib/box"},
     "lib/control": _SERVICE | {"lib/control"},
     "lib/work": _SERVICE | {"lib/work"},
-    "lib/cli": _IO | {"lib/net", "lib/audit", "lib/eyes", "lib/agent", "lib/cli"},
+    "lib/cli": _IO | {"lib/net", "lib/audit", "lib/eyes", "lib/agent", "lib/box", "lib/cli"},
     "daemons/controller": {"include", "daemons", "lib/config"},
     "daemons/worker": {"include", "daemons", "lib/config"},
     "daemons/settings": {"include", "daemons", "lib/config"},

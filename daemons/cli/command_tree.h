@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cli/box.h"
 #include "cli/commands.h"
 #include "cli/gate.h"
 #include "cli/grant.h"
@@ -31,6 +32,7 @@ struct Arguments {
   GateCheckOptions gate{};
   GateAskOptions gate_ask{};
   GrantOptions grant{};
+  BoxRunOptions box{};
   GateAuditOptions gate_audit{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};
@@ -92,5 +94,7 @@ void add_audit_commands(Commands& commands);
 /// The permission gate, and its grants.
 void add_gate_commands(Commands& commands);
 void add_grant_commands(Commands& commands);
+/// A local command in a box.
+void add_box_command(Commands& commands);
 
 }  // namespace sandboxkit::cli

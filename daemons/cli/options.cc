@@ -271,7 +271,7 @@ void add_own_commands(Commands& commands) {
 }
 
 bool takes_command(const std::string& name) {
-  return name == "run" || name == "exec" || name == "shell";
+  return name == "run" || name == "exec" || name == "shell" || name == "box";
 }
 
 /// What stands after the first `--` is the remote command's, whatever it looks like.
@@ -332,6 +332,7 @@ int run_with_arguments(std::vector<std::string> arguments) {
   add_audit_commands(commands);
   add_gate_commands(commands);
   add_grant_commands(commands);
+  add_box_command(commands);
   add_own_commands(commands);
 
   const std::vector<std::string> tail = take_tail(arguments);
@@ -351,6 +352,7 @@ int run_with_arguments(std::vector<std::string> arguments) {
   }
   args.run.command.insert(args.run.command.end(), tail.begin(), tail.end());
   args.exec.command.insert(args.exec.command.end(), tail.begin(), tail.end());
+  args.box.command.insert(args.box.command.end(), tail.begin(), tail.end());
   return args.action();
 }
 

@@ -170,6 +170,7 @@ Result<LocalGate> local_gate(const GateSessionOptions& options) {
   if (!policy) {
     return policy.error();
   }
+  policy->roots.insert(policy->roots.end(), options.added_roots.begin(), options.added_roots.end());
   const auto mode = permission_mode_from(options.mode);
   if (!mode) {
     return mode.error();

@@ -19,6 +19,8 @@ struct GateSessionOptions {
   std::string home{};
   std::string box = "on";
   std::string agent{};
+  /// Beside the policy's.
+  std::vector<GateRoot> added_roots{};
 };
 
 /// A gate as the options ask for it.

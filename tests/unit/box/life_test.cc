@@ -252,6 +252,38 @@ TEST_CASE("three hundred protections hold, in a tree that is hidden elsewhere") 
   CHECK(text_of(world.tree() + "/f299") == "kept\n");
 }
 
+TEST_CASE("a link is a place of its own name: kept, or hidden, and never followed") {
+  const World world;
+  write_text(world.tree() + "/target", "kept\n");
+  fs::create_symlink("target", world.tree() + "/kept");
+  fs::create_symlink("target", world.tree() + "/hidden");
+  BoxPlan plan = world.plan();
+  plan.places.push_back(world.place(world.tree() + "/kept", BoxAccess::kReadOnly));
+  plan.places.push_back(world.place(world.tree() + "/hidden", BoxAccess::kHide));
+  const Ran ran =
+      run(plan,
+          shell(world,
+                "cat kept; readlink hidden; cat hidden 2>/dev/null; for l in kept hidden; do "
+                "rm $l 2>/dev/null && echo gone; mv made $l 2>/dev/null && echo replaced; "
+                "done; echo x >> target"),
+          world.options());
+  CHECK(ran.output == "kept\n");
+  CHECK(text_of(world.tree() + "/target") == "kept\nx\n");
+  CHECK(fs::is_symlink(world.tree() + "/hidden"));
+}
+
+TEST_CASE("a hidden directory above the box's own places lets them stand") {
+  const World world;
+  BoxPlan plan = world.plan();
+  plan.places.insert(plan.places.begin(), world.place("/var", BoxAccess::kHide));
+  const Ran ran = run(plan,
+                      shell(world,
+                            "ls /var; echo x > /var/tmp/x && cat /var/tmp/x; "
+                            "touch /var/y 2>/dev/null || echo closed"),
+                      world.options());
+  CHECK(ran.output == "tmp\nx\nclosed\n");
+}
+
 TEST_CASE("hidden directories are empty but for what is shown below them") {
   const World world;
   write_text(world.tree() + "/secret/pub/file", "shown\n");
