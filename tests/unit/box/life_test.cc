@@ -133,6 +133,7 @@ TEST_CASE("what cannot be started says why, and leaves nothing") {
 }
 
 // The gate's bypass B36.
+// B36.
 TEST_CASE("the launcher follows no link that somebody put in its way") {
   const World world;
   const auto reason = [&](const BoxPlan& plan) {
@@ -165,6 +166,7 @@ TEST_CASE("the launcher follows no link that somebody put in its way") {
 }
 
 // The gate's bypass B45.
+// B45.
 TEST_CASE("placeholders go with the last run that holds them, and after a run that was killed") {
   const World world;
   const std::string held = world.tree() + "/.mcp.json";
@@ -195,6 +197,7 @@ TEST_CASE("placeholders go with the last run that holds them, and after a run th
   CHECK(!exists(held));
 }
 
+// B28.
 TEST_CASE("a terminal is the box's own: size, job control, and no way to the caller's") {
   const World world;
   BoxCommand command = shell(world,

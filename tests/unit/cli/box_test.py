@@ -44,6 +44,7 @@ class BoxTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=60, **more)
 
     def test_the_command_sees_its_tree_and_no_secret_and_its_code_is_ours(self):
+        # B31.
         ran = self.box("sh", "-c", "cat src/a.c; cat .env ~/.ssh/id_rsa ~/.bashrc; env; pwd; exit 7")
         self.assertEqual(ran.returncode, 7, ran.stderr)
         self.assertTrue(ran.stdout.startswith("of the host\n"))
@@ -55,6 +56,7 @@ class BoxTest(unittest.TestCase):
         self.assertIn(f"\n{self.tree}\n", ran.stdout)
 
     def test_a_live_run_changes_the_tree_and_what_nobody_may_make_is_set_apart(self):
+        # Case 92, and B11.
         ran = self.box("sh", "-c", "echo new > src/a.c; echo x > .git/config; mkdir -p n/.git/hooks; "
                                    "echo evil > n/.git/hooks/x; echo y > n/.envrc; echo z > n/ok")
         self.assertIn("Read-only", ran.stderr)
@@ -69,6 +71,7 @@ class BoxTest(unittest.TestCase):
         self.assertEqual([p.name for p in self.tree.iterdir() if p.name == ".mcp.json"], [])
 
     def test_a_staged_run_makes_what_is_allowed_and_keeps_the_rest_aside(self):
+        # Case 93.
         ran = self.box("sh", "-c", "echo new > src/a.c; mkdir -p n/.git/hooks; echo evil > n/.git/hooks/x; "
                                    "cat src/a.c; cat " + str(self.tree / "n/.git/hooks/x"),
                        options=["--staged"])
