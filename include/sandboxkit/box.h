@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,9 @@ struct BoxOptions {
   /// Box::take_listener). 0: none.
   std::uint16_t listener_port = 0;
   BoxRoot root = BoxRoot::kRefuse;
+  /// Places can be granted while it runs (Box::grant). It takes a second process, and Landlock then
+  /// closes signals and sockets alone: it could not let a later place through.
+  bool takes_grants = false;
   /// How long the set-up may take.
   std::chrono::milliseconds start_limit{10'000};
 };
@@ -129,6 +133,18 @@ class SANDBOXKIT_API Box {
   virtual Result<std::optional<BoxEnd>> wait(std::optional<std::chrono::milliseconds> limit) = 0;
   /// Passes a signal to the command's process group. kill ends the whole box.
   virtual Status signal(int number) = 0;
+  /// Shows one more of the host's files or directories in the box, at its own path, from now on:
+  /// `places.front()`, kReadOnly or kReadWrite. The others lie below it and stand from the first
+  /// moment: kHide, kReadOnly or kPin. Nothing judges them here: they are those of a new plan of
+  /// the gate, and its absent names are for the sweep. Not for what the box has of its own
+  /// (`/dev`). Errors: kConflict when the box takes no grants, or `box_place_changed`;
+  /// kInvalidArgument; kUnavailable with the system's word. After an error nothing is shown.
+  /// Blocking: some milliseconds, at most five seconds.
+  virtual Status grant(std::span<const BoxPlace> places) = 0;
+  /// What was granted there cannot be changed any more; it can be read until the box's end, as
+  /// programs may have it open. Errors: kNotFound when it was not granted; kConflict
+  /// `box_place_busy` while a program has a file open for writing there: end the box, or try again.
+  virtual Status revoke(const std::string& path) = 0;
   /// The master side of the terminal, ours as long as the box; -1 without one.
   virtual int terminal() const = 0;
   virtual Status resize(BoxTerminalSize size) = 0;

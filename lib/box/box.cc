@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "box/filter.h"
+#include "box/grants.h"
 #include "box/journal.h"
 #include "box/kernel_calls.h"
 #include "box/start.h"
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -176,6 +178,7 @@ class RunningBox final : public Box {
     if (!end_) {
       box::end_process(started_.pidfd);
     }
+    box::end_process(started_.broker_pidfd);
   }
 
   Result<std::optional<BoxEnd>> wait(std::optional<milliseconds> limit) override {
@@ -208,6 +211,34 @@ class RunningBox final : public Box {
     return {};
   }
 
+  Status grant(std::span<const BoxPlace> places) override {
+    if (Status good = box::check_grants(places); !good) {
+      return good;
+    }
+    for (const BoxPlace& below : places.subspan(1)) {
+      if (Status done = ask(below, box::BrokerAct::kProtect); !done) {
+        return done;
+      }
+    }
+    const BoxPlace& place = places.front();
+    Status given = ask(place, box::BrokerAct::kGive);
+    if (given) {
+      granted_.insert(place.path);
+    }
+    return given;
+  }
+
+  Status revoke(const std::string& path) override {
+    if (!granted_.contains(path)) {
+      return Error{ErrorCode::kNotFound, quoted(path) + " was not granted", "", "path"};
+    }
+    Status taken = box::ask_broker(started_, {path, box::BrokerAct::kTakeBack});
+    if (taken) {
+      granted_.erase(path);
+    }
+    return taken;
+  }
+
   int terminal() const override { return started_.terminal.get(); }
 
   Status resize(BoxTerminalSize size) override {
@@ -221,12 +252,16 @@ class RunningBox final : public Box {
   }
 
   int take_listener() override { return started_.listener.release(); }
-  int pid() const override { return started_.pid; }
+  int pid() const override { return box::pid_of(started_); }
   const BoxStaged& staged() const override { return staged_; }
   std::int64_t began_ns() const override { return began_ns_; }
   int end_descriptor() const override { return started_.pidfd.get(); }
 
  private:
+  Status ask(const BoxPlace& place, box::BrokerAct act) {
+    return box::ask_broker(started_, {place.path, act, place.access, place.type, place.identity});
+  }
+
   BoxEnd end_of(const siginfo_t& info) const {
     box::EndMessage message{};
     const ssize_t got = recv(started_.control.get(), &message, sizeof message, MSG_DONTWAIT);
@@ -241,6 +276,7 @@ class RunningBox final : public Box {
 
   box::Started started_;
   box::Placeholders placeholders_;
+  std::set<std::string> granted_;
   BoxStaged staged_;
   std::int64_t began_ns_;
   std::optional<BoxEnd> end_;
@@ -360,7 +396,8 @@ Result<std::unique_ptr<Box>> Box::start(const BoxPlan& plan, const BoxCommand& c
     launch.candidates.push_back(candidate.c_str());
   }
   launch.candidates.push_back(nullptr);
-  auto started = box::start_process(launch, options.start_limit, command.argv.front());
+  auto started =
+      box::start_process(launch, options.start_limit, command.argv.front(), options.takes_grants);
   if (!started) {
     if (plan.staged) {
       const Status gone = remove_box_stage(staged_of(*layout, std::move(run_dir), began_ns));

@@ -1,8 +1,10 @@
 // The first process of a box: sets everything up, gives up every right, starts the command, reaps.
 // Between clone and exec it takes no lock and no memory.
 
+#include "box/broker.h"
 #include "box/kernel_calls.h"
 #include "box/launch.h"
+#include "box/set_up.h"
 
 #include <algorithm>
 #include <array>
@@ -38,52 +40,14 @@ struct Ends {
   int terminal = -1;  ///< The command's side.
 };
 
-void write_all_of(const Launch& launch, const char* path, const char* text, std::size_t size) {
-  const Handle file(open_place(AT_FDCWD, path, O_WRONLY, 0));
-  if (!file || write(file.get(), text, size) != static_cast<ssize_t>(size)) {
-    fail_inside(launch, Stage::kUser, errno);
+/// The broker has set up what both share; it gets our mounts, and nothing of it stays here.
+void tell_broker(const Launch& launch) {
+  const Handle mounts(open_place(AT_FDCWD, "/proc/self/ns/mnt", O_RDONLY, 0));
+  if (!mounts || !send_descriptor(launch.broker_box, kMountsMessage, mounts.get())) {
+    fail_inside(launch, Stage::kPrivate, errno);
   }
-}
-
-void map_user(const Launch& launch) {
-  write_all_of(launch, "/proc/self/setgroups", "deny", 4);
-  write_all_of(launch, "/proc/self/uid_map", launch.uid_map.c_str(), launch.uid_map.size());
-  write_all_of(launch, "/proc/self/gid_map", launch.gid_map.c_str(), launch.gid_map.size());
-}
-
-/// The command's descriptors get their numbers, and everything else of the host is closed: what a
-/// caller left open does not reach into the box.
-void take_descriptors(Launch& launch) {
-  const auto above = [&](int fd) {
-    const int copy = fcntl(fd, F_DUPFD_CLOEXEC, kAboveAll);
-    if (copy < 0) {
-      fail_inside(launch, Stage::kDescriptors, errno);
-    }
-    return copy;
-  };
-  launch.report = above(launch.report);
-  launch.control = above(launch.control);
-  for (Descriptor& one : launch.descriptors) {
-    one.ours = above(one.ours);
-  }
-  for (const Descriptor& one : launch.descriptors) {
-    if (dup2(one.ours, one.theirs) < 0) {
-      fail_inside(launch, Stage::kDescriptors, errno);
-    }
-  }
-  unsigned next = 0;
-  for (const Descriptor& one : launch.descriptors) {
-    const auto kept = static_cast<unsigned>(one.theirs);
-    if (kept > next && close_range(next, kept - 1) != 0) {
-      fail_inside(launch, Stage::kDescriptors, errno);
-    }
-    next = kept + 1;
-  }
-  const auto low = static_cast<unsigned>(std::min(launch.report, launch.control));
-  const auto high = static_cast<unsigned>(std::max(launch.report, launch.control));
-  if (close_range(next, low - 1) != 0 || close_range(low + 1, high - 1) != 0 ||
-      close_range(high + 1, ~0U) != 0) {
-    fail_inside(launch, Stage::kDescriptors, errno);
+  for (const int fd : {launch.broker, launch.broker_own, launch.broker_box}) {
+    syscall(SYS_close, fd);
   }
 }
 
@@ -108,22 +72,6 @@ void bring_loopback_up(const Launch& launch, Ends& ends) {
       listen(ends.listener, kBacklog) != 0) {
     fail_inside(launch, Stage::kNetwork, errno);
   }
-}
-
-bool send_descriptor(int socket, char byte, int descriptor) {
-  iovec piece{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = space.data();
-  message.msg_controllen = space.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
 /// A terminal that only this box knows: its master goes to the host.
@@ -247,30 +195,17 @@ bool reap(pid_t command, int& status) {
   _exit(WIFEXITED(status) ? WEXITSTATUS(status) : kNoSuchCommand);
 }
 
-void reset_signals() {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < NSIG; ++signal) {
-    sigaction(signal, &standard, nullptr);
-  }
-}
-
 }  // namespace
 
-void fail_inside(const Launch& launch, Stage stage, int error_number, std::size_t index) {
-  const Failure failure{stage, error_number, static_cast<std::uint32_t>(index)};
-  // A pipe takes so little at once or not at all; without a reader there is nobody to tell.
-  if (write(launch.report, &failure, sizeof failure) != sizeof failure) {
-    _exit(kNoSuchCommand);
-  }
-  _exit(kNoSuchCommand);
-}
-
 void run_inside(Launch& launch) {
-  reset_signals();
-  take_descriptors(launch);
+  if (!launch.has_broker()) {
+    reset_signals();
+    take_descriptors(launch);
+    map_user(launch);
+  } else {
+    tell_broker(launch);
+  }
   Ends ends{launch.report, launch.control};
-  map_user(launch);
   if (sethostname(kHostName, std::strlen(kHostName)) != 0) {
     fail_inside(launch, Stage::kRights, errno);
   }

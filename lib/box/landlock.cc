@@ -62,7 +62,11 @@ void restrict_writes(const Launch& launch) {
   if (launch.landlock_abi == 0 || launch.allow_nested) {
     return;
   }
-  const std::uint64_t rights = changes(launch.landlock_abi);
+  // What is granted later has no rule, and none can be added: then only what leads out is closed.
+  const std::uint64_t rights = launch.has_broker() ? 0 : changes(launch.landlock_abi);
+  if (rights == 0 && launch.landlock_abi < kAbiScopes) {
+    return;
+  }
   RulesetV6 attributes{rights, 0, 0};
   std::size_t size = sizeof attributes.handled_access_fs;
   if (launch.landlock_abi >= kAbiScopes) {
@@ -72,12 +76,13 @@ void restrict_writes(const Launch& launch) {
   const Handle ruleset(
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
   bool done = static_cast<bool>(ruleset);
-  for (const std::string& path : launch.layout.writable) {
+  for (std::size_t i = 0; rights != 0 && i < launch.layout.writable.size(); ++i) {
+    const std::string& path = launch.layout.writable[i];
     done = done && allow(ruleset.get(), path.c_str(), rights);
   }
   // Devices, and what a process says to the kernel about itself.
-  done = done && allow(ruleset.get(), "/dev", rights & kOfFiles) &&
-         allow(ruleset.get(), "/proc", rights & kOfFiles);
+  done = done && (rights == 0 || (allow(ruleset.get(), "/dev", rights & kOfFiles) &&
+                                  allow(ruleset.get(), "/proc", rights & kOfFiles)));
   if (!done || syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) {
     fail_inside(launch, Stage::kLandlock, errno);
   }

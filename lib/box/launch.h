@@ -45,6 +45,11 @@ struct Launch {
   std::vector<char*> environment{};
   int report = -1;   ///< A pipe: one Failure, or its end when the command executes.
   int control = -1;  ///< A socket: its end ends the box.
+  /// Only with a broker: its socket to the host, and the pair between it and the box.
+  int broker = -1;
+  int broker_own = -1;
+  int broker_box = -1;
+  bool has_broker() const { return broker >= 0; }
 };
 
 /// Bytes on the control socket, each with what it says.

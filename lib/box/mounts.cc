@@ -3,6 +3,7 @@
 
 #include "box/kernel_calls.h"
 #include "box/launch.h"
+#include "box/point.h"
 
 #include <array>
 #include <cerrno>
@@ -16,8 +17,6 @@ namespace {
 
 constexpr unsigned kSafe = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr mode_t kFolderMode = 0755;
-constexpr mode_t kPlainFile = 0600;
-constexpr std::size_t kNameBytes = 256;
 /// Empty files in the file system of areas: one that nobody may read, one that all may.
 constexpr const char* kClosedFile = "closed";
 constexpr const char* kEmptyFile = "empty";
@@ -218,9 +217,9 @@ class Mounts {
       case StepKind::kArea:
         return attach_area(index);
       case StepKind::kFolder:
-        return make_point(index, FileType::kDirectory);
+        return make_way(index, FileType::kDirectory);
       case StepKind::kShow: {
-        make_point(index, step.type);
+        make_way(index, step.type);
         const Handle mount(launch_.shown[index]);
         return attach(index, mount.get());
       }
@@ -258,47 +257,11 @@ class Mounts {
     return folder ? clone_mount(folder.get(), "", false) : -1;
   }
 
-  /// Makes what is missing on the way to a step's place, step by step, through no link.
-  void make_point(std::size_t index, FileType type) {
-    const char* path = layout_.steps[index].path.c_str();
-    int parent = dup(root_);
-    std::array<char, kNameBytes> name{};
-    while (parent >= 0) {
-      const char* end = std::strchr(path, '/');
-      const std::size_t size = end != nullptr ? static_cast<std::size_t>(end - path) : strlen(path);
-      if (size >= name.size()) {
-        fail(index, ENAMETOOLONG);
-      }
-      std::memcpy(name.data(), path, size);
-      name[size] = '\0';
-      const bool is_last = end == nullptr;
-      const int next = enter(parent, name.data(), is_last ? type : FileType::kDirectory);
-      const int error_number = errno;
-      syscall(SYS_close, parent);
-      errno = error_number;
-      parent = next;
-      if (is_last) {
-        break;
-      }
-      path = end + 1;
-    }
-    if (parent < 0) {
+  void make_way(std::size_t index, FileType type) {
+    const Handle point(make_point(root_, layout_.steps[index].path.c_str(), type, -1));
+    if (!point) {
       fail(index, errno);
     }
-    syscall(SYS_close, parent);
-  }
-
-  static int enter(int parent, const char* name, FileType type) {
-    const int there = open_place(parent, name, O_PATH | O_NOFOLLOW, kNoLinks);
-    if (there >= 0 || errno != ENOENT) {
-      return there;
-    }
-    if (type == FileType::kDirectory) {
-      return mkdirat(parent, name, kFolderMode) == 0
-                 ? open_place(parent, name, O_PATH | O_NOFOLLOW, kNoLinks)
-                 : -1;
-    }
-    return openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPlainFile);
   }
 
   void attach(std::size_t index, int mount) {

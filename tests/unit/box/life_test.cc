@@ -337,6 +337,77 @@ TEST_CASE("a sandbox in the box needs the plan's word") {
   CHECK(run(plan, command, world.options()).output == "nested\n");
 }
 
+// Cases 89 and 90.
+TEST_CASE("a grant reaches a box that runs, and what is taken back cannot be changed any more") {
+  const World world;
+  write_text(world.root() + "/later/file", "of the host\n");
+  write_text(world.root() + "/secret/below/file", "of the host\n");
+  for (const char* name : {"/later/.env", "/later/.git/config", "/later/kept"}) {
+    write_text(world.root() + name, "of the host\n");
+  }
+  BoxPlan plan = world.plan();
+  plan.places.push_back(world.place(world.root() + "/later", BoxAccess::kHide));
+  plan.places.push_back(world.place(world.root() + "/secret", BoxAccess::kHide));
+  BoxOptions options = world.options();
+  options.takes_grants = true;
+  int in[2];
+  int out[2];
+  REQUIRE(pipe2(in, O_CLOEXEC) == 0);
+  REQUIRE(pipe2(out, O_CLOEXEC) == 0);
+  const io::Fd box_in(in[0]);
+  const io::Fd ask(in[1]);
+  const io::Fd answers(out[0]);
+  const io::Fd box_out(out[1]);
+  BoxCommand command =
+      shell(world, "while read f; do (echo x >> $f) 2>/dev/null && echo yes || echo no; done");
+  command.descriptors = {{box_in.get(), 0}, {box_out.get(), 1}};
+  auto box = Box::start(plan, command, options);
+  REQUIRE_MESSAGE(box, (box ? "" : box.error().message));
+  CHECK((*box)->pid() > 0);
+  const auto writes = [&](const std::string& path) {
+    const std::string line = path + "\n";
+    REQUIRE(write(ask.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+    return read_until(answers.get(), "\n");
+  };
+  const auto give = [&](const std::vector<BoxPlace>& places) { return (*box)->grant(places); };
+  const std::string file = world.root() + "/later/file";
+  const std::string below = world.root() + "/secret/below";
+  CHECK(writes(file) == "no\n");
+  REQUIRE(give({world.place(world.root() + "/later", BoxAccess::kReadWrite),
+                world.place(world.root() + "/later/.env", BoxAccess::kHide),
+                world.place(world.root() + "/later/.git", BoxAccess::kHide),
+                world.place(world.root() + "/later/kept", BoxAccess::kReadOnly)}));
+  CHECK(writes(file) == "yes\n");
+  CHECK(text_of(file) == "of the host\nx\n");
+  for (const char* name : {"/later/.env", "/later/.git/config", "/later/.git/new", "/later/kept"}) {
+    CAPTURE(name);
+    CHECK(writes(world.root() + name) == "no\n");
+  }
+  // Into a directory that is hidden, where nothing can be made.
+  CHECK(writes(below + "/file") == "no\n");
+  REQUIRE(give({world.place(below, BoxAccess::kReadWrite)}));
+  CHECK(writes(below + "/file") == "yes\n");
+  CHECK(writes(world.root() + "/secret/new") == "no\n");
+
+  REQUIRE((*box)->revoke(world.root() + "/later"));
+  CHECK(writes(file) == "no\n");
+  CHECK((*box)->revoke(world.root() + "/later").error().code == ErrorCode::kNotFound);
+  BoxPlace other = world.place(below, BoxAccess::kReadOnly);
+  other.identity.inode += 1;
+  CHECK(give({other}).error().reason == "box_place_changed");
+  CHECK(give({{.path = "/proc/1", .access = BoxAccess::kReadWrite}}).error().field ==
+        "places[0].path");
+  const BoxPlace elsewhere = world.place(file, BoxAccess::kHide);
+  CHECK(give({world.place(below, BoxAccess::kReadOnly), elsewhere}).error().field ==
+        "places[1].path");
+  CHECK(writes(world.outside() + "/file") == "no\n");
+  box->reset();
+  const auto plain = Box::start(world.plan(), shell(world, "true"), world.options());
+  REQUIRE(plain);
+  const std::vector<BoxPlace> late{world.place(below, BoxAccess::kReadOnly)};
+  CHECK((*plain)->grant(late).error().code == ErrorCode::kConflict);
+}
+
 TEST_CASE("a home of the host's own folder keeps what is written there") {
   const World world;
   BoxOptions options = world.options();
