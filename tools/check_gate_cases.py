@@ -17,8 +17,7 @@ BYPASSES = [f"B{number}" for number in range(1, 46)]
 FOLDERS = ["tests/unit/agent", "tests/unit/audit", "tests/unit/box", "tests/unit/cli",
            "tests/unit/eyes", "tests/unit/gate", "tests/unit/local", "tests/unit/wire",
            "tests/system"]
-GAPS = {
-}
+GAPS = {}
 TEST = re.compile(r"^\s*(?:TEST_CASE\(|(?:async )?def (test_\w+)\()")
 COMMENT = re.compile(r"^\s*(?://|#|\"\"\")")
 NUMBER = r"\d{1,3}(?: to \d{1,3})?"
