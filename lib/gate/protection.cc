@@ -131,7 +131,10 @@ std::vector<const Rule*> rules_of_objects(const Access& access, Sight& sight) {
 }
 
 std::optional<Denied> first_denial(const RuleList& rules, const Protection& protection) {
-  const auto& [all, access, of_objects, narrowing] = protection;
+  // By names: clang captures no structured binding.
+  const PermissionGate::Rules& all = protection.all;
+  const Access& access = protection.access;
+  const auto& of_objects = protection.of_objects;
   const auto denial_of = [&](const Rule& rule) -> std::optional<Denied> {
     const bool is_meant =
         rule.operations.has(access.operation) || rule.operations.has(access.asked);
@@ -147,7 +150,7 @@ std::optional<Denied> first_denial(const RuleList& rules, const Protection& prot
     }
     return by_what_it_holds(all, rule, access);
   };
-  if (narrowing == Narrowing::kNone || takes_or_brings(access)) {
+  if (protection.narrowing == Narrowing::kNone || takes_or_brings(access)) {
     for (const Rule& rule : rules.all()) {
       if (auto denied = denial_of(rule)) {
         return denied;
