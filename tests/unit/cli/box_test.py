@@ -162,6 +162,16 @@ class BoxTest(unittest.TestCase):
             running.send_signal(signal.SIGTERM)
             self.assertEqual(running.wait(30), 9)
 
+    def test_names_that_are_held_are_nothing_to_git(self):
+        shutil.rmtree(self.tree / ".git")
+        subprocess.run(["git", "init", "-q", "."], cwd=self.tree, env=self.environment(), check=True)
+        for mode in ("--live", "--staged"):
+            with self.subTest(mode):
+                ran = self.box("sh", "-c", "test -e .mcp.json && git add -A && git diff --cached --name-only",
+                               options=[mode])
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertEqual(ran.stdout, "src/a.c\n", ran.stderr)
+
     def test_wrong_words_are_told(self):
         self.assertEqual(self.box("no-such-program").returncode, 127)
         self.assertEqual(self.box("true", options=["--live", "--staged"]).returncode, 2)
