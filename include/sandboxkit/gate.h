@@ -145,7 +145,8 @@ class SANDBOXKIT_API PermissionGate {
   /// The rw places, the owner's roots, granted places and `/etc` are looked through to their end;
   /// what every program reads besides (`/usr`, `/opt` ...) is not, and names that are hidden at any
   /// depth stay readable there. Rights come in two sizes, to read and to change: a denial of a part
-  /// of one denies it whole, a grant of a part of `change` grants none of it.
+  /// of one denies it whole. A grant of `write` changes a file; a directory takes `write`, `create`
+  /// and `delete`, and is not changed with less.
   /// Limits: kMaxPlaces places. Errors: kConflict when the mode is off or the session has no box,
   /// or when the tree is not the object that the session is for; kTooLarge; and whatever keeps the
   /// look from being complete. Blocking: as `eyes` do.

@@ -55,6 +55,18 @@ bool meets_name_rule(const Compared& compared, const SeenPath& target) {
   return meets;
 }
 
+/// Whether an item is about a link whose own name the plan protects.
+bool touches_link_place(const Compared& compared) {
+  const auto is_link = [&](const std::string& path) {
+    const std::string plain = gate::plain_path("/", path);
+    return std::ranges::any_of(compared.plan.places, [&](const BoxPlace& place) {
+      return place.type == FileType::kLink && gate::covers(place.path, plain);
+    });
+  };
+  return is_link(compared.item.target) ||
+         (is_move(compared.item.operation) && is_link(compared.item.to));
+}
+
 std::optional<Gap> wider(const Compared& compared) {
   const GateItem& item = compared.item;
   const GateItemDecision& decisive = compared.decision.decisive;
@@ -88,6 +100,9 @@ std::optional<Gap> wider(const Compared& compared) {
   const bool reads = gate::only_reads(item.operation) || item.operation == kExec;
   if (reads && compared.view.place_of(target.canonical) == nullptr) {
     return Gap::kWhereAllRead;
+  }
+  if (touches_link_place(compared)) {
+    return Gap::kLinkReplaced;
   }
   const bool by_changes = !reads && compared.writes;
   const bool by_grant = is_granted(compared.view.place_of(target.canonical));

@@ -23,6 +23,7 @@ enum class Gap : std::uint8_t {
   kWhereAllRead,     ///< Names hidden at any depth, below /usr and its like.
   kRightsComeWhole,  ///< What may be read may be seen and run, what may be changed changes wholly.
   kLinkName,         ///< What a link of a protected name leads to, changed through the link.
+  kLinkReplaced,     ///< A link of a protected name, where a mount cannot stand.
   kPrivilege,        ///< Programs that would change who one is start, and gain nothing.
   // The box is stricter.
   kOtherMount,        ///< Moves and hard links between two places; copying works.
@@ -33,10 +34,10 @@ enum class Gap : std::uint8_t {
   kLinkOutside,       ///< A way through a link that lies where the box shows nothing.
 };
 
-inline constexpr std::array<const char*, 14> kGapNames = {
-    "new_name",     "new_repository", "link_on_the_way", "root_names",  "where_all_read",
-    "rights_whole", "link_name",      "privilege",       "other_mount", "rounded_down",
-    "holds",        "hidden_program", "no_hard_links",   "link_outside"};
+inline constexpr std::array<const char*, 15> kGapNames = {
+    "new_name",     "new_repository", "link_on_the_way", "root_names",    "where_all_read",
+    "rights_whole", "link_name",      "link_replaced",   "privilege",     "other_mount",
+    "rounded_down", "holds",          "hidden_program",  "no_hard_links", "link_outside"};
 
 inline const char* name_of(Gap gap) { return kGapNames[static_cast<std::size_t>(gap)]; }
 
