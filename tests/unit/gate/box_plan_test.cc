@@ -85,9 +85,9 @@ TEST_CASE("the tree can be changed, but for what is denied in it") {
       {"/sys", "hide"},
       {"/sys/devices/system/cpu", "read_only"},
   };
-  for (const auto& [path, access] : expected) {
-    CAPTURE(path);
-    CHECK(at(plan, path) == access);
+  for (const auto& row : expected) {
+    CAPTURE(row.first);
+    CHECK(at(plan, row.first) == row.second);
   }
   CHECK(std::ranges::is_sorted(plan.places, {}, &BoxPlace::path));
 }
