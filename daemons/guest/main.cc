@@ -12,8 +12,8 @@ constexpr int kExitUsage = 2;
 
 int usage() {
   std::fputs(
-      "usage: sandboxkit-guest [--socket PATH [--proxy-listener ADDRESS:PORT] | --serve-fd N]"
-      " [--version]\n",
+      "usage: sandboxkit-guest [--socket PATH [--proxy-listener ADDRESS:PORT] | --serve-fd N |"
+      " --link-fd N] [--version]\n",
       stderr);
   return kExitUsage;
 }
@@ -36,13 +36,13 @@ int main(int argc, char** argv) {
       options.socket_path = value;
     } else if (name == "--proxy-listener") {
       options.proxy_listener = value;
-    } else if (name == "--serve-fd") {
+    } else if (name == "--serve-fd" || name == "--link-fd") {
       char* end = nullptr;
       const long fd = std::strtol(value, &end, 10);
       if (end == value || *end != '\0' || fd < 0 || fd > 1 << 20) {
         return usage();
       }
-      options.serve_fd = static_cast<int>(fd);
+      (name == "--serve-fd" ? options.serve_fd : options.link_fd) = static_cast<int>(fd);
     } else {
       return usage();
     }

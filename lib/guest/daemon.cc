@@ -118,6 +118,16 @@ int run_daemon(const DaemonOptions& options) {
   std::shared_ptr<io::GuestDialer> dialer;
   if (options.serve_fd >= 0) {
     guest.serve(io::Fd(options.serve_fd), [&] { guest.stop([&loop] { loop.stop(); }); });
+  } else if (options.link_fd >= 0) {
+    io::Fd link(options.link_fd);
+    // The way to the worker is ours alone, and no process's that is started here.
+    if (::fcntl(link.get(), F_SETFD, FD_CLOEXEC) != 0 || !io::set_nonblocking(link.get(), true)) {
+      std::fputs("sandboxkit-guest: --link-fd is no open descriptor\n", stderr);
+      return EXIT_FAILURE;
+    }
+    dialer = io::GuestDialer::adopt(
+        loop, std::move(link), [&guest](io::Fd connection) { guest.serve(std::move(connection)); },
+        [&] { guest.stop([&loop] { loop.stop(); }); });
   } else {
     dialer = io::GuestDialer::start(
         loop, options.socket_path,

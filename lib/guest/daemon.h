@@ -13,9 +13,13 @@ struct DaemonOptions {
   std::string proxy_listener{};
   /// Serves this one connected descriptor in place of the socket, and ends with it; -1: not.
   int serve_fd = -1;
+  /// Takes its connections over this descriptor in place of the socket: an end of a socket pair of
+  /// which the worker has the other (io::GuestDialer::adopt). Ends with it; -1: not.
+  int link_fd = -1;
 };
 
-/// Runs the guest until SIGTERM, SIGINT or the end of `serve_fd`. Returns the exit status.
+/// Runs the guest until SIGTERM, SIGINT or the end of `serve_fd` or `link_fd`. Returns the exit
+/// status.
 int run_daemon(const DaemonOptions& options);
 
 }  // namespace sandboxkit::guest
