@@ -242,8 +242,10 @@ class Printer {
     for (const BoxPlace& place : plan_.places) {
       const BoxPlace* around = view.place_of(parent_of(place.path));
       const bool in_shown = around != nullptr && around->access != BoxAccess::kHide;
+      // One in what may not be changed has been closed with it, right before.
       const bool is_root =
-          place.access == BoxAccess::kReadWrite &&
+          place.access == BoxAccess::kReadWrite && in_shown &&
+          around->access == BoxAccess::kReadWrite &&
           view.name_rule(place.path, place.type == FileType::kDirectory) == nullptr;
       if (in_shown && !is_root) {
         print_place(place);

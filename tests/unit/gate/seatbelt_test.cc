@@ -165,6 +165,19 @@ TEST_CASE("an exception opens no name that another rule denies") {
   CHECK(!profile.allows("file-write-create", "/work/.VSCode"));
 }
 
+TEST_CASE("a file that an exception opens in a closed directory is open") {
+  BoxPlan plan{.places = {place("/work", BoxAccess::kReadWrite),
+                          place("/work/.vscode", BoxAccess::kReadOnly),
+                          place("/work/.vscode/a.json", BoxAccess::kReadWrite, FileType::kFile)},
+               .tree = "/work",
+               .home = "/home/u"};
+  plan.names = {{.pattern = ".vscode", .except = {"${tree}/.vscode/a.json"}}};
+  const Profile profile = profile_of(plan);
+  CHECK(profile.allows("file-write-data", "/work/.vscode/a.json"));
+  CHECK(!profile.allows("file-write-unlink", "/work/.vscode/a.json"));
+  CHECK(!profile.allows("file-write-create", "/work/.vscode/b.json"));
+}
+
 TEST_CASE("a staged plan and a path with a NUL are no profiles") {
   CHECK(gate::seatbelt_profile({BoxPlan{.staged = true}}).error().field == "staged");
   const BoxPlan plan{.places = {place(std::string("/a\0b", 4), BoxAccess::kReadOnly)}};
