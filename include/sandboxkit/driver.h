@@ -15,6 +15,8 @@
 
 namespace sandboxkit {
 
+class ApprovalBoard;
+
 /// What a driver proved about its engine. A capability is listed only after it was tried there.
 struct DriverCapabilities {
   /// Driver and engine with versions, for people: `docker 20.10.24`.
@@ -136,6 +138,10 @@ class SANDBOXKIT_API Driver {
   /// Errors: kNotFound; kConflict `worker_capability_unavailable` when the driver lends none or the
   /// sandbox was made without these domains; kUnavailable.
   virtual Status lend(const SandboxId& sandbox, std::span<const LentSecret> secrets) = 0;
+
+  /// Where questions of permission gates wait for a person; null for a driver that asks nobody. As
+  /// long as the driver.
+  virtual ApprovalBoard* approvals() { return nullptr; }
 
   /// Whom to tell about ends that nobody asked for. Called from a thread of the driver; set once,
   /// before the first create.

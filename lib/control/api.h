@@ -46,6 +46,7 @@ void add_sandbox_token_routes(Api& api, Services& services);
 void add_workspace_routes(Api& api, Services& services);
 void add_worker_routes(Api& api, Services& services);
 void add_audit_routes(Api& api, Services& services);
+void add_approval_routes(Api& api, Services& services);
 
 /// The body as an object's JSON; an empty body is an empty object.
 Result<json::Value> body_of(const net::ApiRequest& request, const json::Limits& limits = {});

@@ -145,7 +145,7 @@ struct Controller::Impl {
           control::add_secret_routes, control::add_isolation_route, control::add_fleet_routes,
           control::add_join_token_routes, control::add_key_routes,
           control::add_sandbox_token_routes, control::add_workspace_routes,
-          control::add_worker_routes, control::add_audit_routes}) {
+          control::add_worker_routes, control::add_audit_routes, control::add_approval_routes}) {
       add(api, services);
     }
     api.check_complete();

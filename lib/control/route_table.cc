@@ -49,6 +49,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/workspaces", Action::kCreateWorkspace},
     {"GET", "/v1/workspaces", Action::kListWorkspaces},
     {"GET", "/v1/audit", Action::kReadAudit, "limit after"},
+    {"GET", "/v1/approvals", Action::kListApprovals, "wait"},
+    {"POST", "/v1/approvals/{id}", Action::kAnswerApproval},
     {"PUT", "/v1/workspaces/{id}/limits", Action::kLimitWorkspace},
     {"POST", "/v1/worker/join", Action::kJoinWorker},
     {"POST", "/v1/worker/heartbeat", Action::kHeartbeat},

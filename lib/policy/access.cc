@@ -58,6 +58,8 @@ const Row& row_of(Action action) {
     case Action::kMintKey:
     case Action::kListKeys:
     case Action::kRevokeKey:
+    case Action::kListApprovals:
+    case Action::kAnswerApproval:
       return kTenantCare;
     case Action::kCreateWorkspace:
     case Action::kListWorkspaces:
@@ -200,6 +202,10 @@ const char* name_of(Action action) {
       return "workspace.list";
     case Action::kReadAudit:
       return "audit.read";
+    case Action::kListApprovals:
+      return "approval.list";
+    case Action::kAnswerApproval:
+      return "approval.answer";
     case Action::kLimitWorkspace:
       return "workspace.limit";
     case Action::kJoinWorker:

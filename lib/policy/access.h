@@ -48,6 +48,8 @@ enum class Action : std::uint8_t {
   kCreateWorkspace,
   kListWorkspaces,
   kReadAudit,
+  kListApprovals,  ///< What agents on people's machines ask.
+  kAnswerApproval,
   kLimitWorkspace,
   kJoinWorker,
   kOpenTunnel,
@@ -62,8 +64,8 @@ inline constexpr std::array kActions = {
     Action::kMintJoinToken,     Action::kListJoinTokens,     Action::kRevokeJoinToken,
     Action::kMintKey,           Action::kListKeys,           Action::kRevokeKey,
     Action::kCreateWorkspace,   Action::kListWorkspaces,     Action::kReadAudit,
-    Action::kLimitWorkspace,    Action::kJoinWorker,         Action::kOpenTunnel,
-    Action::kHeartbeat};
+    Action::kListApprovals,     Action::kAnswerApproval,     Action::kLimitWorkspace,
+    Action::kJoinWorker,        Action::kOpenTunnel,         Action::kHeartbeat};
 
 /// The answer of the table. Everything but `kAllowed` is a refusal.
 enum class Access : std::uint8_t {

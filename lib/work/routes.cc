@@ -1,6 +1,7 @@
 #include "work/routes.h"
 
 #include "base/text.h"
+#include "wire/approvals.h"
 #include "wire/messages.h"
 
 #include <limits>
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::string_view kSandboxes = "/v1/sandboxes/";
 constexpr std::size_t kMaxDeliveryBytes = 2 << 20;
+constexpr std::size_t kMaxReplyBytes = 4 << 10;
 constexpr std::uint64_t kMaxGeneration = std::numeric_limits<std::int64_t>::max();
 
 Error route_not_found() {
@@ -37,6 +39,14 @@ void Routes::serve(const Exchange& exchange) {
   if (path == "/v1/deliveries" && request.method == "POST") {
     return deliver(exchange);
   }
+  if (path == "/v1/approvals" && driver_.approvals() != nullptr) {
+    if (request.method == "GET") {
+      return approvals(exchange);
+    }
+    if (request.method == "POST") {
+      return answer_approval(exchange);
+    }
+  }
   if (path.starts_with(kSandboxes)) {
     return sandbox(exchange, path.substr(kSandboxes.size()));
   }
@@ -46,6 +56,18 @@ void Routes::serve(const Exchange& exchange) {
 void Routes::inventory(const Exchange& exchange) {
   respond_json(*exchange, 200, json::dump(wire::inventory_to_json(orders_.inventory())));
   orders_.inventory_read();
+}
+
+void Routes::approvals(const Exchange& exchange) {
+  respond_json(*exchange, 200, json::dump(wire::approvals_to_json(driver_.approvals()->waiting())));
+}
+
+void Routes::answer_approval(const Exchange& exchange) {
+  exchange->collect_body(kMaxReplyBytes, [this, exchange](const std::string& body) {
+    const auto reply = parse_prompt_reply(body);
+    const Status given = reply ? driver_.approvals()->answer(*reply) : Status(reply.error());
+    given ? respond_json(*exchange, 200, "{}") : respond_error(*exchange, given.error());
+  });
 }
 
 void Routes::deliver(const Exchange& exchange) {

@@ -25,6 +25,8 @@ class Routes {
  private:
   using Exchange = std::shared_ptr<net::TunnelExchange>;
   void inventory(const Exchange& exchange);
+  void approvals(const Exchange& exchange);
+  void answer_approval(const Exchange& exchange);
   void deliver(const Exchange& exchange);
   void sandbox(const Exchange& exchange, std::string_view rest);
   void stats(const Exchange& exchange, const SandboxId& sandbox);

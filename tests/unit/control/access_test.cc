@@ -40,6 +40,8 @@ const std::map<Action, std::string> kTable = {
     {Action::kCreateWorkspace, "upp+wup"},
     {Action::kListWorkspaces, "upp+wup"},
     {Action::kReadAudit, "u+o+wuo"},
+    {Action::kListApprovals, "u+oswuo"},
+    {Action::kAnswerApproval, "u+oswuo"},
     {Action::kLimitWorkspace, "upp+wup"},
     {Action::kJoinWorker, "uuuuw+u"},
     {Action::kOpenTunnel, "ukkk+uk"},

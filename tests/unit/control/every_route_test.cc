@@ -57,6 +57,8 @@ const std::vector<Visit> kVisits = {
     {"GET", "/v1/workspaces", "", 200},
     {"PUT", "/v1/workspaces/{id}/limits", "{}", 200},
     {"GET", "/v1/audit", "", 200},
+    {"GET", "/v1/approvals", "", 200},
+    {"POST", "/v1/approvals/{id}", R"({"answer": "no", "digest": "x"})", 404, "approval_not_found"},
     {"POST", "/v1/worker/join", "{}", 201},
     {"POST", "/v1/worker/heartbeat", R"({"sandboxes": []})", 200},
     {"GET", "/v1/worker/tunnel", "", 426, "upgrade_required"},
