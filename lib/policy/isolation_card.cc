@@ -54,6 +54,12 @@ void add_files(const CardFacts& facts, CardLines& lines) {
                     {"image", facts.spec.image}}});
 }
 
+/// Of a box the files stay: they are a person's.
+std::string what_goes(const CardFacts& facts) {
+  return is_agent_mode(facts) ? "its processes and its network"
+                              : "its processes, its disk and its network";
+}
+
 std::string end_statement(const CardFacts& facts) {
   const std::string reason = facts.reason.empty() ? "" : " (" + facts.reason + ")";
   const std::string record = "The controller keeps its record, environment values included, for " +
@@ -68,11 +74,10 @@ std::string end_statement(const CardFacts& facts) {
     case SandboxState::kError:
     case SandboxState::kDeleted:
       return "It ended" + (facts.ended ? " at " + to_rfc3339(*facts.ended) : std::string()) +
-             reason + ". Its worker removes its processes, its disk and its network with it. " +
-             record + ".";
+             reason + ". Its worker removes " + what_goes(facts) + " with it. " + record + ".";
     case SandboxState::kStopping:
-      return "It is being ended" + reason +
-             ": its worker removes its processes, its disk and its network. " + record + ".";
+      return "It is being ended" + reason + ": its worker removes " + what_goes(facts) + ". " +
+             record + ".";
     case SandboxState::kPending:
     case SandboxState::kStarting:
     case SandboxState::kRunning:
@@ -80,9 +85,9 @@ std::string end_statement(const CardFacts& facts) {
       break;
   }
   return "Unless it is renewed it ends at " + to_rfc3339(facts.expires) +
-         ": its worker sees to that, also while the controller is away. Its processes, its disk, "
-         "its network and what was lent to it go then. " +
-         record + ".";
+         ": its worker sees to that, also while the controller is away. With it go " +
+         what_goes(facts) + (is_agent_mode(facts) ? ". " : ", and what was lent to it. ") + record +
+         ".";
 }
 
 void add_end(const CardFacts& facts, CardLines& lines) {
@@ -218,7 +223,9 @@ std::string listed(const std::vector<std::string>& items) {
 
 std::vector<CardLine> isolation_card(const CardFacts& facts) {
   CardLines lines;
-  for (const auto add : {add_root, add_reach, add_wall, add_left_open, add_files, add_kernel}) {
+  const bool boxed = is_agent_mode(facts);
+  for (const auto add : {boxed ? add_box_root : add_root, add_reach, add_wall, add_left_open,
+                         boxed ? add_box_files : add_files, boxed ? add_box_kernel : add_kernel}) {
     add(facts, lines);
   }
   if (is_over(facts.state)) {

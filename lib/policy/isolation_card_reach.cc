@@ -78,6 +78,12 @@ void add_left_open_by_structure(const CardFacts& facts, bool has_networks, CardL
     lines.push_back(open_line(
         "Of its worker's addresses those are refused that it had when the sandbox was made."));
   }
+  if (facts.structure == kLocalBox) {
+    lines.push_back(open_line(
+        "Its proxy reads what it sends as the same user, who opened no files: a hole in the proxy "
+        "reaches that machine's network. About 45 names in the work tree are held by empty files "
+        "while it runs; a machine that crashes may leave them."));
+  }
   if (facts.structure == kIsolated) {
     lines.push_back(
         open_line("Its proxy reads what it sends on its worker's machine, as user 65534 who sees "
@@ -189,6 +195,9 @@ CardLine structure_line(const CardFacts& facts) {
       facts.structure == kIsolated
           ? "It has no network interface but loopback; its proxy is a process of its worker's "
             "machine."
+      : facts.structure == kLocalBox
+          ? "It has no network interface but loopback; its proxy is a process of that person's "
+            "user on the same machine."
       : facts.structure == kInternal
           ? "It is on one network alone, an internal one of its own, where its proxy is too."
           : "Its worker says that its wall is " + quoted(facts.structure) + ".";

@@ -441,3 +441,24 @@ TEST_CASE("every card has a line of each topic in the order of topics") {
     CHECK(std::distance(topics.begin(), end) == 9);
   }
 }
+
+TEST_CASE("a box on a person's machine has a card that promises neither a disk nor another user") {
+  CardFacts facts = walled(policy_of({"ok.test"}));
+  facts.structure = "local-box";
+  facts.worker = CardWorker{false, {"approvals", "egress"}};
+  CHECK(only_line(facts, CardTopic::kRoot).statement.starts_with("It is a box"));
+  CHECK(only_line(facts, CardTopic::kFiles).statement.find("own work tree") != std::string::npos);
+  CHECK(only_line(facts, CardTopic::kEnd).statement.find("disk") == std::string::npos);
+  for (const CardLine& line : isolation_card(facts)) {
+    CAPTURE(line.statement);
+    CHECK(line.statement.find("user 1000") == std::string::npos);
+    CHECK(line.statement.find("engine") == std::string::npos);
+    CHECK(line.statement.find("container") == std::string::npos);
+  }
+}
+
+TEST_CASE("without a box the card says that there is none") {
+  CardFacts facts = unwalled();
+  facts.worker = CardWorker{false, {"approvals"}};
+  CHECK(only_line(facts, CardTopic::kRoot).statement.starts_with("There is no box"));
+}
