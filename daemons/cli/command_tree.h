@@ -5,6 +5,7 @@
 #include "cli/gate.h"
 #include "cli/grant.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -36,6 +37,7 @@ struct Arguments {
   GateAuditOptions gate_audit{};
   std::string from{}, to{}, id{}, name{}, timeout{};
   std::vector<std::string> names{};
+  std::int64_t wait_seconds = 0;
   std::string shell = "bash";
   /// What the chosen command does.
   std::function<int()> action{};
@@ -89,6 +91,7 @@ class Commands {
 
 /// Workers and join tokens; keys and workspaces; the audit log.
 void add_worker_commands(Commands& commands);
+void add_approval_commands(Commands& commands);
 void add_key_commands(Commands& commands);
 void add_audit_commands(Commands& commands);
 /// The permission gate, and its grants.

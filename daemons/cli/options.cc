@@ -327,6 +327,7 @@ int run_with_arguments(std::vector<std::string> arguments) {
   add_sandbox_commands(commands);
   add_use_commands(commands);
   add_worker_commands(commands);
+  add_approval_commands(commands);
   add_key_commands(commands);
   add_policy_commands(commands);
   add_audit_commands(commands);

@@ -69,6 +69,28 @@ void add_worker_commands(Commands& commands) {
       ->required();
 }
 
+void add_approval_commands(Commands& commands) {
+  Arguments& args = commands.args();
+  CLI::App* approvals = commands.online(
+      &commands.app(), "approvals", "what agents on people's machines ask, and answer it",
+      "  sandboxkit approvals --wait 60\n"
+      "  sandboxkit approvals answer i0123456789ab.p_0123456789 once",
+      [](Arguments& a) { return list_approvals(a.common, a.wait_seconds); });
+  approvals->require_subcommand(0, 1);
+  approvals
+      ->add_option("--wait", args.wait_seconds, "seconds to wait for a question when there is none")
+      ->check(CLI::Range(0, 60));
+  CLI::App* answer =
+      commands.online(approvals, "answer", "answer one question", "",
+                      [](Arguments& a) { return answer_approval(a.common, a.id, a.name); });
+  answer->add_option("id", args.id, "the question's id")->required();
+  answer
+      ->add_option("answer", args.name,
+                   "once, session, always_this, always_folder, no or no_for_session, as far as the "
+                   "question offers it; of a budget continue or stop")
+      ->required();
+}
+
 void add_key_commands(Commands& commands) {
   Arguments& args = commands.args();
   CLI::App* key = commands.add(&commands.app(), "key", "keys of the workspace", "", nullptr);

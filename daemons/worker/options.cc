@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <utility>
+
+#include <unistd.h>
 
 namespace sandboxkit::daemons {
 namespace {
@@ -26,6 +29,58 @@ std::string first_line(const std::string& path) {
   return token;
 }
 
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// What agent mode must know before the worker joins anything.
+void note_problems_of_agent_mode(const WorkerOptions& options, Settings& settings) {
+  if (options.driver != "local") {
+    return;
+  }
+  const auto note = [&](const char* key, const char* problem) {
+    settings.reading.problems.push_back({settings.reading.origin_of(key).where, problem});
+  };
+  if (options.work_tree.empty()) {
+    note("work_tree",
+         "the driver `local` needs the folder that agents may change: --work-tree DIR");
+  }
+  if (::geteuid() == 0 && !options.allow_root) {
+    note(
+        "driver",
+        "agent mode does not run as root: start the worker as the person whose work tree it is, or "
+        "say --allow-root");
+  }
+}
+
+Result<std::unique_ptr<Driver>> make_local_driver(const WorkerOptions& options,
+                                                  const WorkerIdentity& identity) {
+  LocalDriverConfig config{.controller = identity.controller,
+                           .worker = identity.worker,
+                           .state_dir = options.config.state_dir,
+                           .guest_binary = options.guest_binary,
+                           .egress_binary = options.egress_binary,
+                           .tree = options.work_tree,
+                           .home = options.home.empty() ? variable("HOME") : options.home,
+                           .gate_dir = options.gate_dir,
+                           .mode = options.permission_mode,
+                           .agent = options.agent,
+                           .allow_root = options.allow_root,
+                           .ask_timeout = options.ask_timeout};
+  if (config.gate_dir.empty()) {
+    const std::string state = variable("XDG_STATE_HOME");
+    config.gate_dir = (state.empty() ? config.home + "/.local/state" : state) + "/sandboxkit/gate";
+  }
+  config.dns_servers = options.dns_servers;
+  config.egress_hosts = options.egress_hosts;
+  auto driver = LocalDriver::create(std::move(config), system_clock());
+  if (!driver) {
+    return driver.error();
+  }
+  return std::unique_ptr<Driver>(std::move(*driver));
+}
+
 }  // namespace
 
 std::optional<WorkerOptions> read_worker_options(int argc, char** argv, int& exit_code) {
@@ -41,9 +96,13 @@ std::optional<WorkerOptions> read_worker_options(int argc, char** argv, int& exi
         {settings.reading.origin_of("join_token_file").where,
          "no token can be read from `" + options.join_token_file + "`"});
   }
+  note_problems_of_agent_mode(options, settings);
   if (const auto end = conclude(program, table, settings)) {
     exit_code = *end;
     return std::nullopt;
+  }
+  if (options.driver == "local" && options.permission_mode != PermissionMode::kOff) {
+    options.config.max_sandboxes = 1;  // One box works in a tree.
   }
   // After what was shown: the option itself says where the token is from.
   options.join_token = token;
@@ -52,6 +111,9 @@ std::optional<WorkerOptions> read_worker_options(int argc, char** argv, int& exi
 
 Result<std::unique_ptr<Driver>> make_driver(const WorkerOptions& options,
                                             const WorkerIdentity& identity) {
+  if (options.driver == "local") {
+    return make_local_driver(options, identity);
+  }
   DockerDriverConfig config{.controller = identity.controller,
                             .worker = identity.worker,
                             .state_dir = options.config.state_dir,

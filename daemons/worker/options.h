@@ -2,6 +2,7 @@
 
 #include "sandboxkit/docker_driver.h"
 #include "sandboxkit/events.h"
+#include "sandboxkit/local_driver.h"
 #include "sandboxkit/worker.h"
 
 #include "config/table.h"
@@ -31,6 +32,14 @@ struct WorkerOptions {
   std::vector<std::string> dns_servers;
   std::vector<std::string> egress_hosts;
   std::string egress_ca_file = "/etc/ssl/certs/ca-certificates.crt";
+  /// Of the driver `local`.
+  std::string work_tree;
+  std::string home;
+  std::string gate_dir;
+  std::string agent = "agent";
+  PermissionMode permission_mode = PermissionMode::kPrompt;
+  std::chrono::milliseconds ask_timeout{120'000};
+  bool allow_root = false;
   Severity log_level = Severity::kInfo;
   bool log_json = false;
 };

@@ -33,7 +33,7 @@ void add_joining(config::Table& table, WorkerOptions& options) {
 
 void add_driver(config::Table& table, WorkerOptions& options) {
   table.choice({.key = "driver", .help = "what runs the sandboxes"}, options.driver,
-               {{"docker", std::string("docker")}});
+               {{"docker", std::string("docker")}, {"local", std::string("local")}});
   table.text({.key = "engine_socket", .help = "unix socket of the Docker Engine"},
              options.engine_socket);
   table.text({.key = "guest_binary",
@@ -69,6 +69,36 @@ void add_driver(config::Table& table, WorkerOptions& options) {
              options.egress_ca_file);
 }
 
+/// Agent mode: sandboxes are boxes on this machine.
+void add_agent_mode(config::Table& table, WorkerOptions& options) {
+  table.choice({.key = "permission_mode",
+                .help = "driver local: what becomes of what the permission gate does not settle; "
+                        "off: nothing is judged, and there is no box"},
+               options.permission_mode,
+               {{"off", PermissionMode::kOff},
+                {"prompt", PermissionMode::kPrompt},
+                {"strict", PermissionMode::kStrict}});
+  table.text({.key = "work_tree",
+              .help = "driver local: the folder that agents may change; absolute",
+              .default_words = "none: it must be named"},
+             options.work_tree);
+  table.text({.key = "home",
+              .help = "driver local: the home whose files are protected",
+              .default_words = "HOME"},
+             options.home);
+  table.text({.key = "gate_dir",
+              .help = "driver local: folder of the gate's policy.json, grants and audit log",
+              .default_words = "XDG_STATE_HOME/sandboxkit/gate, or HOME/.local/state/..."},
+             options.gate_dir);
+  table.text({.key = "agent", .help = "driver local: the name that grants are kept for"},
+             options.agent);
+  table.time<std::chrono::milliseconds>(
+      {.key = "ask_timeout_ms", .help = "driver local: what nobody answers by then is denied"},
+      options.ask_timeout, {1'000, 3'600'000});
+  table.boolean({.key = "allow_root", .help = "driver local: let agents be root on this machine"},
+                options.allow_root);
+}
+
 void add_limits(config::Table& table, WorkerConfig& config) {
   table.pairs({.key = "labels", .help = "what creates can ask for", .flag = "--label"},
               config.labels);
@@ -98,6 +128,7 @@ config::Table table_of(WorkerOptions& options) {
   add_config_option(table, options.config_file);
   add_joining(table, options);
   add_driver(table, options);
+  add_agent_mode(table, options);
   add_limits(table, options.config);
   add_listen(table,
              {.key = "metrics_listen",

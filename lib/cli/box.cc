@@ -9,6 +9,7 @@
 #include "agent/grant_log.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "box/git_excludes.h"
 #include "box/kernel_calls.h"
 #include "box/proxy.h"
 #include "box/tree.h"
@@ -25,7 +26,6 @@
 #include <array>
 #include <climits>
 #include <cstdlib>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,7 +57,8 @@ struct Prepared {
   std::string state_dir;
   std::string home_folder;
   std::optional<EgressPolicy> egress;
-  std::string git_excludes{};
+  /// What tells the box's git what is held or hidden.
+  std::map<std::string, std::string> git_variables{};
 };
 
 std::vector<std::string> host_variables() {
@@ -212,36 +213,6 @@ Result<std::string> home_folder_of(const BoxRunOptions& options, const Prepared&
   return home;
 }
 
-/// Names that are held by empty files would be noise to git, `git add -A` would take them in, and
-/// would fail at what cannot be read: the box's git has a list of both, which is a place like any
-/// other.
-Status hide_from_git(Prepared& prepared) {
-  std::string names;
-  for (const BoxPlace& place : prepared.plan.places) {
-    const bool is_noise = place.access == BoxAccess::kAbsent || place.access == BoxAccess::kHide;
-    if (is_noise && place.path.starts_with(prepared.plan.tree + "/") &&
-        !has_control_characters(place.path)) {
-      names += place.path.substr(prepared.plan.tree.size()) + "\n";
-    }
-  }
-  // One for all runs of these names: a box that runs may have it open.
-  const std::string path = prepared.state_dir + "/held-" +
-                           std::to_string(std::hash<std::string>()(names)) + ".gitignore";
-  if (Status written = write_file_atomically(path, names, S_IRUSR | S_IWUSR); !written) {
-    return written;
-  }
-  const auto seen = system_eyes().look({.cwd = "/", .path = path, .last = LastLink::kKeep});
-  if (!seen || !seen->file || seen->file->type != FileType::kFile) {
-    return Error{ErrorCode::kUnavailable, quoted(path) + " cannot be looked at"};
-  }
-  prepared.plan.places.push_back({.path = path,
-                                  .access = BoxAccess::kReadOnly,
-                                  .identity = seen->file->identity,
-                                  .type = FileType::kFile});
-  prepared.git_excludes = path;
-  return {};
-}
-
 Result<Prepared> prepare(const BoxRunOptions& options) {
   BoxProfile profile;
   if (!options.profile.empty()) {
@@ -288,9 +259,11 @@ Result<Prepared> prepare(const BoxRunOptions& options) {
     return home.error();
   }
   out.home_folder = *std::move(home);
-  if (Status hidden = hide_from_git(out); !hidden) {
+  auto hidden = box::hide_from_git(out.plan, out.state_dir);
+  if (!hidden) {
     return hidden.error();
   }
+  out.git_variables = std::move(*hidden);
   return out;
 }
 
@@ -322,9 +295,9 @@ std::vector<std::string> environment_of(const BoxRunOptions& options, const Prep
     out[name] = value;
   }
   add_git_identity(out);
-  out["GIT_CONFIG_COUNT"] = "1";
-  out["GIT_CONFIG_KEY_0"] = "core.excludesFile";
-  out["GIT_CONFIG_VALUE_0"] = prepared.git_excludes;
+  for (const auto& [name, value] : prepared.git_variables) {
+    out[name] = value;
+  }
   out["HOME"] = prepared.local.session.home;
   out["TMPDIR"] = "/tmp";
   out["SANDBOXKIT_BOX"] = "1";

@@ -58,6 +58,9 @@ int open_shell(const Common& common, const ExecOptions& options);
 int list_sandboxes(const Common& common, const ListOptions& options);
 int remove_sandboxes(const Common& common, const RemoveOptions& options);
 int show_sandbox(const Common& common, const std::string& sandbox);
+/// What agents ask, and a person's answer to one of the questions.
+int list_approvals(const Common& common, std::int64_t wait_seconds);
+int answer_approval(const Common& common, const std::string& id, const std::string& answer);
 int show_isolation(const Common& common, const std::string& sandbox);
 int renew_sandbox(const Common& common, const std::string& sandbox, const std::string& timeout);
 int copy_files(const Common& common, const std::string& from, const std::string& to);

@@ -123,9 +123,13 @@ class Keeper : public std::enable_shared_from_this<Keeper> {
     }
     io::Fd ours(ends[0]);
     const io::Fd theirs(ends[1]);
-    auto child = io::spawn({program_,
-                            {"--listener-fd", "3", "--control-fd", "4", "--config-dir", folder_},
-                            {listener_.get(), theirs.get()}});
+    std::vector<std::string> words{"--listener-fd", "3",    "--control-fd", "4",
+                                   "--config-dir",  folder_};
+    if (::geteuid() != 0) {
+      words.emplace_back("--same-user");  // Who is not root has no other user to become.
+    }
+    auto child = io::spawn(
+        {.program = program_, .arguments = words, .descriptors = {listener_.get(), theirs.get()}});
     if (!child) {
       return again(child.error().message);
     }

@@ -61,6 +61,16 @@ Status place_descriptor(Actions& actions, std::vector<Fd>& copies, int ours, int
   return failed == 0 ? Status() : Status(error_from_errno("posix_spawn", failed));
 }
 
+/// As the kernel takes lists: with a null at the end.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 }  // namespace
 
 Result<Child> spawn(const SpawnOrder& order) {
@@ -86,16 +96,13 @@ Result<Child> spawn(const SpawnOrder& order) {
 
   std::vector<std::string> words{order.program};
   words.insert(words.end(), order.arguments.begin(), order.arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
-  std::array<char*, 1> no_environment{nullptr};
+  std::vector<std::string> variables = order.environment;
+  const std::vector<char*> argv = pointers_to(words);
+  const std::vector<char*> environment = pointers_to(variables);
   const Attributes attributes;
   pid_t pid = 0;
   const int failed = posix_spawn(&pid, order.program.c_str(), actions.get(), attributes.get(),
-                                 argv.data(), no_environment.data());
+                                 argv.data(), environment.data());
   if (failed != 0) {
     return error_from_errno(("start " + order.program).c_str(), failed);
   }

@@ -24,11 +24,13 @@ struct SpawnOrder {
   std::vector<std::string> arguments{};
   /// Become descriptors 3, 4, ... in this order; every other one of ours is closed in the child.
   std::vector<int> descriptors{};
+  /// `NAME=VALUE`; nothing else of ours is there.
+  std::vector<std::string> environment{};
 };
 
-/// Starts a program without an environment, in a session of its own, with no signal blocked or
-/// ignored, 0 and 1 at /dev/null and standard error in a pipe that never blocks it. Errors:
-/// kUnavailable and the system's.
+/// Starts a program in a session of its own, with no signal blocked or ignored, 0 and 1 at
+/// /dev/null and standard error in a pipe that never blocks it. Errors: kUnavailable and the
+/// system's.
 Result<Child> spawn(const SpawnOrder& order);
 
 }  // namespace sandboxkit::io

@@ -2,7 +2,9 @@
 
 #include "base/text.h"
 #include "guest/connect_stream.h"
+#include "guest/download.h"
 #include "local/guest_relay.h"
+#include "local/host_upload.h"
 
 #include <optional>
 #include <utility>
@@ -40,11 +42,38 @@ struct GateFront::Waiting {
   GuestCall call;
   bool gone = false;
   std::stop_source stop{};
+  /// The gate's answer, and the file where the front serves it itself.
+  GateDecision decision{};
+  std::optional<Result<OpenedFile>> file{};
 };
 
-Error refusal_of(const GateDecision& decision) {
+namespace {
+
+/// On a thread that may wait.
+void decide(const GateFrontParts& parts, GateFront::Waiting& waiting) {
+  const GateRequest& request = waiting.call.request;
+  const GateOperation operation = request.items.front().operation;
+  const bool writes = operation == GateOperation::kWrite;
+  if ((!writes && operation != GateOperation::kRead) || parts.in_box(request)) {
+    waiting.decision = parts.judge(request, waiting.stop.get_token());
+    return;
+  }
+  OpenOutcome opened = parts.open({.cwd = request.cwd,
+                                   .path = request.items.front().target,
+                                   .use = writes ? OpenFor::kWrite : OpenFor::kRead,
+                                   .create = writes,
+                                   .truncate = writes},
+                                  waiting.stop.get_token());
+  waiting.decision = std::move(opened.outcome.decision);
+  waiting.file.emplace(std::move(opened.file));
+}
+
+}  // namespace
+
+Error refusal_of(const GateRequest& request, const GateDecision& decision) {
   const GateItemDecision& item = decision.decisive;
-  const bool hidden = decision.answer == GateAnswer::kDeny && is_look(item.operation) &&
+  const bool looked = request.items.size() == 1 && is_look(request.items.front().operation);
+  const bool hidden = decision.answer == GateAnswer::kDeny && looked &&
                       item.branch <= GateBranch::kMandatoryDenial && item.reason != "malformed";
   if (hidden) {
     return {ErrorCode::kNotFound, "path " + quoted(item.requested) + " does not exist"};
@@ -97,10 +126,8 @@ void GateFront::judge(const std::shared_ptr<Waiting>& waiting) {
     waiting->stop.request_stop();
   });
   const bool taken = pool_.submit([self = shared_from_this(), waiting] {
-    // Shared, because it travels back in a std::function.
-    const auto decision = std::make_shared<GateDecision>(
-        self->parts_.judge(waiting->call.request, waiting->stop.get_token()));
-    self->loop_.post([self, waiting, decision] { self->judged(*waiting, *decision); });
+    decide(self->parts_, *waiting);
+    self->loop_.post([self, waiting] { self->judged(*waiting); });
   });
   if (!taken) {
     return refuse_call(loop_, waiting->exchange, busy);
@@ -108,15 +135,28 @@ void GateFront::judge(const std::shared_ptr<Waiting>& waiting) {
   ++judging_;
 }
 
-void GateFront::judged(Waiting& waiting, const GateDecision& decision) {
+void GateFront::judged(Waiting& waiting) {
   --judging_;
   if (waiting.gone) {
     return;
   }
-  if (decision.answer != GateAnswer::kAllow) {
-    return refuse_call(loop_, waiting.exchange, refusal_of(decision));
+  if (waiting.decision.answer != GateAnswer::kAllow) {
+    return refuse_call(loop_, waiting.exchange, refusal_of(waiting.call.request, waiting.decision));
   }
-  pass(waiting);
+  waiting.file ? serve_file(waiting) : pass(waiting);
+}
+
+void GateFront::serve_file(Waiting& waiting) {
+  if (!*waiting.file) {
+    return refuse_call(loop_, waiting.exchange, waiting.file->error());
+  }
+  io::Fd file((*waiting.file)->release());
+  const GateItem& item = waiting.call.request.items.front();
+  if (item.operation == GateOperation::kWrite) {
+    return serve_host_upload(waiting.exchange, std::move(file), item.target);
+  }
+  // By the descriptor, whatever has that name by now.
+  guest::serve_download(loop_, waiting.exchange, "/proc/self/fd/" + std::to_string(file.get()));
 }
 
 void GateFront::pass(Waiting& waiting) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sandboxkit/agent_session.h"
 #include "sandboxkit/gate.h"
 
 #include "base/thread_pool.h"
@@ -20,6 +21,10 @@ namespace sandboxkit::local {
 struct GateFrontParts {
   /// May wait for a person's answer; ends early when the caller is gone. Any thread.
   std::function<GateDecision(const GateRequest&, std::stop_token)> judge;
+  /// Whether the box was made so that its guest can do this. Any thread.
+  std::function<bool(const GateRequest&)> in_box;
+  /// Judges and opens a file that the box does not show. Otherwise as `judge`.
+  std::function<OpenOutcome(const OpenRequest&, std::stop_token)> open;
   /// A new connection to the guest in the box. On the loop's thread.
   std::function<Result<io::Fd>()> connect;
   GuestPlaces places;
@@ -27,7 +32,8 @@ struct GateFrontParts {
 
 /// Stands before the guest of a box: every call is judged by the permission gate before the guest
 /// sees it, and what was not allowed never gets there. The box enforces the same answers again; the
-/// front is what can ask, and tell why.
+/// front is what can ask, and tell why. A file outside of the box that a person
+/// allowed is read or written here, by the descriptor that was judged.
 ///
 /// Thread-safety: the loop's thread. Ownership: shared with the connections that it serves; loop
 /// and pool outlive them.
@@ -42,14 +48,16 @@ class GateFront : public std::enable_shared_from_this<GateFront> {
 
   void serve(io::Fd connection);
 
- private:
   using Exchange = std::shared_ptr<io::HttpExchange>;
   struct Waiting;
+
+ private:
   void take(const Exchange& exchange);
   void read(const Exchange& exchange, std::optional<std::string> body);
   void judge(const std::shared_ptr<Waiting>& waiting);
-  void judged(Waiting& waiting, const GateDecision& decision);
+  void judged(Waiting& waiting);
   void pass(Waiting& waiting);
+  void serve_file(Waiting& waiting);
 
   io::EventLoop& loop_;
   ThreadPool& pool_;
@@ -59,6 +67,6 @@ class GateFront : public std::enable_shared_from_this<GateFront> {
 
 /// What the caller of a guest is told of a refusal: nothing of the rules, and what it may not see
 /// does not exist. Source: design of the permission gate, 4.7. Pure.
-Error refusal_of(const GateDecision& decision);
+Error refusal_of(const GateRequest& request, const GateDecision& decision);
 
 }  // namespace sandboxkit::local

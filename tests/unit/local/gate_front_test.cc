@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 using namespace sandboxkit;                  // NOLINT(google-build-using-namespace)
@@ -36,11 +37,17 @@ class Fronted {
   explicit Fronted(Judge judge) {
     guest_ = std::make_unique<guest::Guest>(
         loop_, guest::GuestOptions{.container_env = {"PATH=/usr/bin:/bin"}});
-    front_ = std::make_shared<GateFront>(
-        loop_, pool_,
-        local::GateFrontParts{.judge = std::move(judge),
-                              .connect = [this]() -> Result<io::Fd> { return to_guest(); },
-                              .places = {folder.path(), folder.path()}});
+    local::GateFrontParts parts;
+    parts.judge = std::move(judge);
+    parts.in_box = [this](const GateRequest& request) {
+      return !request.items.at(0).target.starts_with(outside.path());
+    };
+    parts.open = [this](const OpenRequest& request, const std::stop_token&) {
+      return open_outside(request);
+    };
+    parts.connect = [this]() -> Result<io::Fd> { return to_guest(); };
+    parts.places = {folder.path(), folder.path()};
+    front_ = std::make_shared<GateFront>(loop_, pool_, std::move(parts));
     thread_ = std::jthread([this] { loop_.run(); });
   }
   ~Fronted() {
@@ -65,6 +72,8 @@ class Fronted {
   }
 
   TemporaryFolder folder;
+  TemporaryFolder outside;  ///< What the box does not show.
+  bool may_open = true;
   std::atomic<int> reached{0};
 
  private:
@@ -72,6 +81,21 @@ class Fronted {
     std::array<int, 2> ends{-1, -1};
     ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data());
     return {io::Fd(ends[0]), io::Fd(ends[1])};
+  }
+
+  OpenOutcome open_outside(const OpenRequest& request) const {
+    const GateRequest asked{
+        .items = {{.operation =
+                       request.use == OpenFor::kRead ? GateOperation::kRead : GateOperation::kWrite,
+                   .target = request.path}}};
+    if (!may_open) {
+      return {{answer(GateAnswer::kDeny, asked)}, Error{ErrorCode::kPermissionDenied, "denied"}};
+    }
+    const int flags = request.use == OpenFor::kRead ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC;
+    const int fd = ::open(request.path.c_str(), flags | O_CLOEXEC, 0600);
+    return {
+        {answer(GateAnswer::kAllow, asked)},
+        fd >= 0 ? Result<OpenedFile>(OpenedFile(fd)) : Error{ErrorCode::kNotFound, "no such file"}};
   }
 
   io::Fd to_guest() {
@@ -129,6 +153,36 @@ TEST_CASE("what nobody may see does not exist, as far as the agent is told") {
   Fronted world(always(GateAnswer::kDeny, GateBranch::kMandatoryDenial));
   CHECK(world.call("GET", "/files?path=/home/u/.ssh/id_rsa").status == 404);
   CHECK(world.call("PUT", "/files?path=.git/config", "x").status == 403);
+}
+
+TEST_CASE("a file outside of the box that was allowed is read and written by its descriptor") {
+  Fronted world(always(GateAnswer::kDeny));
+  const std::string path = world.outside / "data.bin";
+  const std::string bytes = pattern(2 << 20);
+  const Answer put = world.call("PUT", "/files?path=" + path, bytes);
+  CHECK(put.status == 200);
+  CHECK(put.body.find("data.bin") != std::string::npos);
+  CHECK(read_file(path) == bytes);
+  CHECK(world.call("GET", "/files?path=" + path).body == bytes);
+  const std::string form =
+      "--b\r\nContent-Disposition: form-data; name=\"file\"; "
+      "filename=\"x\"\r\n\r\nhello\r\n--b--\r\n";
+  CHECK(world
+            .call("POST", "/files?path=" + path, form,
+                  {{"Content-Type", "multipart/form-data; boundary=b"}})
+            .status == 200);
+  CHECK(read_file(path) == "hello");
+  CHECK(world.reached == 0);
+}
+
+TEST_CASE("a file outside of the box that was denied is not touched") {
+  Fronted world(always(GateAnswer::kAllow));
+  world.may_open = false;
+  const std::string path = world.outside / "data.bin";
+  write_file(path, "before");
+  CHECK(world.call("PUT", "/files?path=" + path, "after").status == 403);
+  CHECK(read_file(path) == "before");
+  CHECK(world.reached == 0);
 }
 
 TEST_CASE("an answer of `ask` is none: nothing passes") {
