@@ -1,5 +1,7 @@
 #include "daemons/worker/options.h"
 
+#include "sandboxkit/terminal_prompt.h"
+
 #include "daemons/settings/settings.h"
 
 #include <array>
@@ -74,6 +76,15 @@ Result<std::unique_ptr<Driver>> make_local_driver(const WorkerOptions& options,
   }
   config.dns_servers = options.dns_servers;
   config.egress_hosts = options.egress_hosts;
+  if (options.asks_on_terminal) {
+    auto terminal = controlling_terminal_handler();
+    if (!terminal) {
+      Error error = terminal.error();
+      error.field = "ask_on";
+      return error;
+    }
+    config.prompts = std::move(*terminal);
+  }
   auto driver = LocalDriver::create(std::move(config), system_clock());
   if (!driver) {
     return driver.error();

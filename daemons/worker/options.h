@@ -39,6 +39,7 @@ struct WorkerOptions {
   std::string agent = "agent";
   PermissionMode permission_mode = PermissionMode::kPrompt;
   std::chrono::milliseconds ask_timeout{120'000};
+  bool asks_on_terminal = false;
   bool allow_root = false;
   Severity log_level = Severity::kInfo;
   bool log_json = false;

@@ -95,6 +95,10 @@ void add_agent_mode(config::Table& table, WorkerOptions& options) {
   table.time<std::chrono::milliseconds>(
       {.key = "ask_timeout_ms", .help = "driver local: what nobody answers by then is denied"},
       options.ask_timeout, {1'000, 3'600'000});
+  table.choice({.key = "ask_on",
+                .help = "driver local: where a person is asked: `sandboxkit approvals` of the "
+                        "controller's owners, or the terminal that the worker was started on"},
+               options.asks_on_terminal, {{"controller", false}, {"terminal", true}});
   table.boolean({.key = "allow_root", .help = "driver local: let agents be root on this machine"},
                 options.allow_root);
 }

@@ -34,6 +34,9 @@ struct LocalDriverConfig {
   /// Agents of root: everything on the machine behind one wall.
   bool allow_root = false;
   std::chrono::milliseconds ask_timeout{120'000};
+  /// Asks in place of `LocalDriver::approvals`: a terminal, a window. Null: questions wait there.
+  /// Shared, as an embedder may ask at the same place for others.
+  std::shared_ptr<PromptHandler> prompts{};
   /// As of a DockerDriver.
   std::vector<std::string> dns_servers{};
   std::vector<std::string> egress_hosts{};

@@ -131,7 +131,7 @@ struct LocalDriver::Impl {
              clock,
              hub,
              pool,
-             board,
+             config.prompts ? *config.prompts : board,
              *grants.source,
              std::move(parts.session),
              std::move(parts.policy)} {

@@ -158,7 +158,7 @@ Status LocalSandbox::start_session() {
     options.policy.egress = *egress;
   }
   auto session = AgentSession::start(
-      std::move(options), {.eyes = system_eyes(), .clock = host_.clock, .handler = &host_.board});
+      std::move(options), {.eyes = system_eyes(), .clock = host_.clock, .handler = &host_.prompts});
   if (!session) {
     return session.error();
   }

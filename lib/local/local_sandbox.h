@@ -31,7 +31,7 @@ struct LocalHost {
   const Clock& clock;
   docker::LinkHub& hub;
   ThreadPool& pool;
-  ApprovalBoard& board;
+  PromptHandler& prompts;
   GrantSource& grants;
   /// Of every session here; each gets its own name.
   GateSession session;

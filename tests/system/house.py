@@ -66,11 +66,11 @@ def wait_for(condition, seconds=30, what="condition"):
 class Daemon:
     """A daemon of ours as a process, with its log in a file."""
 
-    def __init__(self, argv, log, env=None):
+    def __init__(self, argv, log, env=None, preexec=None):
         self.log = log
         with open(log, "ab") as out:
             self.process = subprocess.Popen(argv, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
-                                            env={**os.environ, **(env or {})})
+                                            env={**os.environ, **(env or {})}, preexec_fn=preexec)
 
     @property
     def pid(self):

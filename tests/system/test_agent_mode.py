@@ -1,11 +1,15 @@
 """Agent mode: a sandbox is a box on an ordinary user's machine, in that user's own work tree."""
+import fcntl
+import os
+import select
 import subprocess
+import termios
 import threading
 
 import pytest
 
 from agent_house import AgentHouse
-from house import binary, wait_for
+from house import Daemon, binary, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -245,3 +249,41 @@ def test_one_box_works_in_a_tree_at_a_time(agents, boxed):
 def test_what_git_sees_in_a_box_is_what_the_user_has(agents, boxed):
     assert agents.run(boxed, "git", "status", "--porcelain", "--ignored=no").replace("?? made/\n", "") in (
         "", "?? a.c\n", "?? a.c\n?? made/c.bin\n", "?? made/c.bin\n")
+
+
+class TerminalHouse(AgentHouse):
+    """Its worker was started on a terminal, of which the test has the other end."""
+
+    def spawn_worker(self, *token, env=None):
+        self.terminal, line = os.openpty()
+
+        def take_terminal():
+            os.setsid()
+            fcntl.ioctl(line, termios.TIOCSCTTY, 0)
+
+        words = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups",
+                 *self.worker_argv(*token), "--ask-on", "terminal"]
+        os.fchown(line, self.user, -1)
+        self.worker = Daemon(words, self.folder / "worker.log", {"HOME": str(self.home)}, preexec=take_terminal)
+        os.close(line)
+
+    def shown(self, words):
+        """What the terminal shows, until it shows these words."""
+        text = b""
+        while words not in text:
+            assert select.select([self.terminal], [], [], 30)[0], text
+            text += os.read(self.terminal, 65536)
+        return text
+
+
+def test_a_worker_on_a_terminal_asks_there(upstream):
+    house = TerminalHouse(upstream.address)
+    made = house.sandbox()
+    path = house.outside / "typed"
+    asked = Asked(lambda: house.put(made, path, b"x"))
+    assert str(path).encode() in house.shown(b"Your answer:")
+    assert house.api("GET", "/v1/approvals") == (200, {"approvals": []})
+    os.write(house.terminal, b"o\n")
+    assert asked.told() == 200 and path.read_text() == "x"
+    assert house.close() == []
+    os.close(house.terminal)
