@@ -6,6 +6,7 @@
 #include "sandboxkit/system_eyes.h"
 
 #include "base/text.h"
+#include "box/live_sweep.h"
 #include "cli/gate_session.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
@@ -115,30 +116,6 @@ void remove_stage(const BoxStaged& staged) {
   }
 }
 
-/// The outermost of the places that may be written.
-std::vector<std::string> live_places(const BoxPlan& plan) {
-  std::vector<std::string> out;
-  for (const BoxPlace& place : plan.places) {
-    const bool is_inner = std::ranges::any_of(
-        out, [&](const std::string& outer) { return gate::covers(outer, place.path); });
-    if (place.access == BoxAccess::kReadWrite && !is_inner) {
-      out.push_back(place.path);
-    }
-  }
-  return out;
-}
-
-/// Whether mounts kept it while the box ran: who changed it was not the box. The nearest place
-/// above it says so, and it comes last.
-bool was_kept(const BoxPlan& plan, const std::string& path) {
-  const auto nearest =
-      std::find_if(plan.places.rbegin(), plan.places.rend(),
-                   [&](const BoxPlace& place) { return gate::covers(place.path, path); });
-  return nearest != plan.places.rend() &&
-         (nearest->access == BoxAccess::kReadOnly || nearest->access == BoxAccess::kHide ||
-          nearest->access == BoxAccess::kAbsent);
-}
-
 }  // namespace
 
 void finish_staged(const BoxAfter& after, const BoxStaged& staged) {
@@ -171,16 +148,8 @@ void finish_staged(const BoxAfter& after, const BoxStaged& staged) {
 }
 
 void finish_live(const BoxAfter& after, std::int64_t began_ns) {
-  const auto judge = [&](const BoxChange& change) {
-    if (was_kept(after.plan, change.path)) {
-      return std::string();
-    }
-    BoxChange made = change;
-    made.kind = BoxChange::Kind::kMade;
-    const GateItemDecision decision = judged(after, made);
-    return decision.answer == GateAnswer::kDeny ? "denied (" + decision.rule + ")" : std::string();
-  };
-  const auto swept = sweep_box_places(live_places(after.plan), began_ns, judge);
+  const auto swept = box::sweep_live_run(
+      {after.plan, after.gate, after.grants, system_eyes(), system_clock().now()}, began_ns);
   if (!swept) {
     warn("what the run left could not be looked through: " + swept.error().message +
          "; look for new .git/hooks, .envrc and the like before you use the tree");

@@ -125,6 +125,11 @@ Result<HostParts> host_parts(const LocalDriverConfig& config, const std::string&
   }
   parts.grants.store = std::move(*store);
   parts.grants.source = std::make_unique<agent::StoredGrants>(*parts.grants.store);
+  auto trail = BoxTrail::open(config.gate_dir);
+  if (!trail) {
+    return trail.error();
+  }
+  parts.trail = std::move(*trail);
   return parts;
 }
 

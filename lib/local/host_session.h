@@ -7,6 +7,7 @@
 #include "sandboxkit/result.h"
 
 #include "agent/grant_log.h"
+#include "local/box_trail.h"
 
 #include <memory>
 #include <string>
@@ -38,6 +39,7 @@ struct HostParts {
   GateSession session;
   GatePolicy policy;
   HostGrants grants{};
+  std::unique_ptr<BoxTrail> trail{};
 };
 
 /// The session, the owner's policy and the kept grants that a driver's options name.

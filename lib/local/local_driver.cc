@@ -127,6 +127,7 @@ struct LocalDriver::Impl {
         kernel(std::move(found)),
         board(the_clock),
         grants(std::move(parts.grants)),
+        trail(std::move(parts.trail)),
         host{config,
              clock,
              hub,
@@ -137,6 +138,7 @@ struct LocalDriver::Impl {
              std::move(parts.policy)} {
     if (config.mode != PermissionMode::kOff) {
       host.box = {"", "native", name_of(kernel.strength())};
+      host.trail = trail.get();
     }
   }
 
@@ -164,6 +166,7 @@ struct LocalDriver::Impl {
   ThreadPool pool{kJudges, kMaxQueued};
   ApprovalBoard board;
   const local::HostGrants grants;
+  const std::unique_ptr<local::BoxTrail> trail;
   local::LocalHost host;
   std::mutex mutex;
   std::function<void(const DriverEvent&)> on_event;

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "box/git_excludes.h"
+#include "box/live_sweep.h"
 #include "docker/helper_call.h"
 #include "docker/plan.h"
 #include "json/value.h"
@@ -112,7 +113,11 @@ LocalSandbox::~LocalSandbox() {
     siginfo_t ignored{};
     ::waitid(P_PIDFD, static_cast<id_t>(child_.pidfd.get()), &ignored, WEXITED);
   }
+  const std::int64_t began_ns = box_ ? box_->began_ns() : 0;
   box_.reset();
+  if (boxed_) {
+    look_through_tree(began_ns);
+  }
   if (proxy_) {
     proxy_->close();
   }
@@ -239,8 +244,24 @@ Status LocalSandbox::start_box(int control) {
     return box.error();
   }
   box_ = std::move(*box);
-  boxed_ = std::make_shared<const BoxedRules>(BoxedRules{std::move(*gate), std::move(*grants)});
-  return {};
+  boxed_ = std::make_shared<const BoxedRules>(
+      BoxedRules{std::move(*gate), std::move(*grants), std::move(*plan)});
+  return host_.trail->started(box_of());
+}
+
+BoxOf LocalSandbox::box_of() const {
+  SessionBox box = host_.box;
+  box.id = order_.sandbox.str();
+  return {order_.sandbox.str(), host_.config.agent, std::move(box)};
+}
+
+/// What a program made under names that nobody may make must not be there for the person's own
+/// programs.
+void LocalSandbox::look_through_tree(std::int64_t began_ns) {
+  host_.trail->ended(box_of(), report().reason);
+  const auto swept = box::sweep_live_run(
+      {boxed_->plan, boxed_->gate, boxed_->grants, system_eyes(), host_.clock.now()}, began_ns);
+  swept ? host_.trail->found(box_of(), *swept) : host_.trail->not_swept(box_of(), swept.error());
 }
 
 Status LocalSandbox::start_plain(int control) {

@@ -9,6 +9,7 @@
 #include "docker/proxy_process.h"
 #include "io/child_process.h"
 #include "io/guest_link.h"
+#include "local/box_trail.h"
 #include "local/gate_front.h"
 
 #include <chrono>
@@ -36,8 +37,9 @@ struct LocalHost {
   /// Of every session here; each gets its own name.
   GateSession session;
   GatePolicy policy;
-  /// Empty in mode `off`.
+  /// Empty and null in mode `off`.
   SessionBox box{};
+  BoxTrail* trail = nullptr;
 };
 
 /// Where boxes keep their journal, below a driver's folder.
@@ -47,6 +49,7 @@ std::string boxes_folder(const std::string& state_dir);
 struct BoxedRules {
   PermissionGate gate;
   GateGrants grants;
+  BoxPlan plan;
 };
 
 /// One sandbox of agent mode: a session of the gate, a box with a guest in it, its proxy, and the
@@ -84,6 +87,8 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   std::vector<std::string> environment(bool walled) const;
   void watch_end(Ended on_end);
   void ended(const Ended& on_end);
+  BoxOf box_of() const;
+  void look_through_tree(std::int64_t began_ns);
 
   LocalHost& host_;
   const SandboxOrder order_;

@@ -2,6 +2,7 @@
 import fcntl
 import os
 import select
+import shutil
 import subprocess
 import termios
 import threading
@@ -210,6 +211,19 @@ def test_a_sandbox_that_is_deleted_leaves_no_process_and_no_file(agents, no_box)
     agents.delete(made)
     wait_for(lambda: set(agents.processes()) <= before, 20, "the end of the box")
     assert not (agents.worker_folder / "sandboxes" / made).exists()
+
+
+def test_what_a_program_made_under_a_forbidden_name_is_set_apart_and_written_down(agents, no_box):
+    made = agents.sandbox()
+    hooks = "new/.git/hooks"
+    agents.run(made, "python3", "-c", f"import os; os.makedirs('{hooks}'); open('{hooks}/post-checkout', 'w').write('x')")
+    agents.delete(made)
+    wait_for(lambda: not agents.sandboxes(), 20, "its end")
+    left = sorted(str(path.relative_to(agents.tree)) for path in (agents.tree / "new").rglob("*"))
+    assert left and all("sandboxkit-quarantine" in path for path in left if "hooks" in path), left
+    lines = "".join(path.read_text() for path in (agents.gate / "audit").glob("*.jsonl"))
+    assert '"kind":"violation"' in lines and '"kind":"box.start"' in lines and '"kind":"box.exit"' in lines
+    shutil.rmtree(agents.tree / "new")
 
 
 def test_boxes_end_with_a_worker_that_was_killed(agents, no_box):
