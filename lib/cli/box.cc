@@ -267,19 +267,28 @@ Result<Prepared> prepare(const BoxRunOptions& options) {
   return out;
 }
 
-/// Who commits, from git itself: its configuration stays outside.
+/// Who commits, from git itself, in one call: its configuration stays outside.
 void add_git_identity(std::map<std::string, std::string>& environment) {
-  const std::pair<const char*, const char*> wanted[] = {{"user.name", "NAME"},
-                                                        {"user.email", "EMAIL"}};
-  for (const auto& [key, ending] : wanted) {
-    auto git = Child::start({"git", "config", "--global", "--get", key}, Child::Pipe::kFromOutput);
-    const auto text = git ? read_all(git->fd(), kMaxNameBytes) : Result<std::string>(git.error());
-    const bool ended = git && git->finish();
-    if (ended && text && !trim(*text).empty()) {
-      environment.emplace(std::string("GIT_AUTHOR_") + ending, trim(*text));
-      environment.emplace(std::string("GIT_COMMITTER_") + ending, trim(*text));
+  auto git =
+      Child::start({"git", "config", "--global", "--null", "--get-regexp", "^user\\.(name|email)$"},
+                   Child::Pipe::kFromOutput);
+  const auto text = git ? read_all(git->fd(), 2 * kMaxNameBytes) : Result<std::string>(git.error());
+  if (!git || !git->finish() || !text) {
+    return;
+  }
+  std::map<std::string, std::string> found;
+  for (const std::string_view entry : split(*text, '\0')) {
+    // `user.name`, a line feed, and the value; the last one of a key counts.
+    const auto end = entry.find('\n');
+    const std::string_view value =
+        trim(end == std::string_view::npos ? std::string_view() : entry.substr(end + 1));
+    const std::string ending = entry.substr(0, end) == "user.name" ? "NAME" : "EMAIL";
+    if (!value.empty()) {
+      found["GIT_AUTHOR_" + ending] = value;
+      found["GIT_COMMITTER_" + ending] = value;
     }
   }
+  environment.merge(found);  // What was named otherwise stays.
 }
 
 std::vector<std::string> environment_of(const BoxRunOptions& options, const Prepared& prepared) {
