@@ -5,13 +5,13 @@
 #include "sandboxkit/grant_store.h"
 #include "sandboxkit/system_eyes.h"
 
+#include "agent/host_programs.h"
 #include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/files.h"
 #include "cli/terminal.h"
 #include "cli/text.h"
 #include "gate/path_text.h"
-#include "gate/pattern.h"
 
 #include <array>
 #include <climits>
@@ -26,7 +26,6 @@ namespace {
 constexpr std::size_t kMaxPolicyBytes = 1U << 20;
 constexpr const char* kStateBelowHome = "/.local/state";
 constexpr const char* kState = "/sandboxkit/gate";
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// A directory that is there, by its canonical path.
 Result<SeenPath> directory(const char* option, const std::string& path) {
@@ -40,31 +39,6 @@ Result<SeenPath> directory(const char* option, const std::string& path) {
     return usage_error(std::string(option) + " " + quoted(path) + ": " + why);
   }
   return seen;
-}
-
-/// Our own programs, wherever they were installed.
-std::vector<std::string> own_files() {
-  std::array<char, PATH_MAX> self{};
-  const ssize_t size = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  if (size <= 0) {
-    return {};
-  }
-  const std::string folder(gate::parent_of(std::string_view(self.data())));
-  return {gate::escape_pattern(folder) + "/sandboxkit*",
-          gate::escape_pattern(std::string(gate::parent_of(folder))) + "/libexec/sandboxkit",
-          gate::escape_pattern(std::string(gate::parent_of(folder))) + "/lib/**/libsandboxkit*"};
-}
-
-/// The folders of PATH in which nobody but the owner puts programs: none of the tree.
-std::vector<std::string> program_dirs(const std::string& tree) {
-  const std::string path = variable("PATH");
-  std::vector<std::string> folders;
-  for (const std::string_view folder : split(path.empty() ? kDefaultPath : path, ':')) {
-    if (folder.starts_with('/') && !gate::covers(tree, folder)) {
-      folders.push_back(gate::plain_path("/", folder));
-    }
-  }
-  return folders;
 }
 
 std::string home_of(const GateSessionOptions& options) {
@@ -100,8 +74,8 @@ Result<GateSession> session_of(const GateSessionOptions& options) {
                       .home = home->canonical,
                       .agent = options.agent,
                       .state_dirs = {home->canonical + kStateBelowHome + kState},
-                      .own_files = own_files(),
-                      .program_dirs = program_dirs(tree->canonical),
+                      .own_files = agent::own_files(),
+                      .program_dirs = agent::program_dirs(tree->canonical, variable("PATH")),
                       .box_is_active = options.box == "on"};
   if (const std::string state = named_state(options); !state.empty()) {
     session.state_dirs.push_back(state);
@@ -120,14 +94,6 @@ Result<GatePolicy> policy_of(const GateSessionOptions& options, const std::strin
   }
   auto policy = parse_gate_policy(*text, file);
   return policy ? std::move(policy) : Result<GatePolicy>(in_file("policy", file, policy.error()));
-}
-
-std::vector<std::string> roots_of(const GateSession& session, const GatePolicy& policy) {
-  std::vector<std::string> roots{session.tree};
-  for (const GateRoot& root : policy.roots) {
-    roots.push_back(root.path.starts_with("~/") ? session.home + root.path.substr(1) : root.path);
-  }
-  return roots;
 }
 
 }  // namespace
@@ -179,7 +145,7 @@ Result<LocalGate> local_gate(const GateSessionOptions& options) {
   if (!session) {
     return session.error();
   }
-  std::vector<std::string> roots = roots_of(*session, *policy);
+  std::vector<std::string> roots = agent::roots_of(*session, *policy);
   auto gate = PermissionGate::create(*session, *policy, *mode);
   if (!gate) {
     return gate.error();

@@ -3,15 +3,13 @@
 #include "sandboxkit/gate_files.h"
 #include "sandboxkit/system_eyes.h"
 
+#include "agent/host_programs.h"
 #include "agent/kept_grants.h"
 #include "base/text.h"
-#include "gate/path_text.h"
-#include "gate/pattern.h"
 #include "io/fd.h"
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <optional>
 #include <utility>
 
@@ -32,30 +30,6 @@ Result<SeenPath> directory(const char* option, const std::string& path) {
       ErrorCode::kInvalidArgument,
       quoted(path) + (seen ? " is no folder by an absolute path" : ": " + seen.error().message),
       "invalid_argument", option};
-}
-
-/// Our own programs, wherever they were installed.
-std::vector<std::string> own_files() {
-  std::array<char, PATH_MAX> self{};
-  const ssize_t size = ::readlink("/proc/self/exe", self.data(), self.size() - 1);
-  if (size <= 0) {
-    return {};
-  }
-  const std::string folder(gate::parent_of(std::string_view(self.data())));
-  const std::string prefix = gate::escape_pattern(std::string(gate::parent_of(folder)));
-  return {gate::escape_pattern(folder) + "/sandboxkit*", prefix + "/libexec/sandboxkit",
-          prefix + "/lib/**/libsandboxkit*"};
-}
-
-/// None of the tree: whoever works there could put programs into them.
-std::vector<std::string> program_dirs(const std::string& tree, const std::string& path) {
-  std::vector<std::string> folders;
-  for (const std::string_view folder : split(path, ':')) {
-    if (folder.starts_with('/') && !gate::covers(tree, folder)) {
-      folders.push_back(gate::plain_path("/", folder));
-    }
-  }
-  return folders;
 }
 
 /// nullopt when there is no file.
@@ -90,8 +64,8 @@ Result<GateSession> host_session(const HostPlaces& places, const std::string& pa
                      .tree_identity = tree->file->identity,
                      .home = home->canonical,
                      .state_dirs = {places.gate_dir, places.state_dir},
-                     .own_files = own_files(),
-                     .program_dirs = program_dirs(tree->canonical, path)};
+                     .own_files = agent::own_files(),
+                     .program_dirs = agent::program_dirs(tree->canonical, path)};
 }
 
 Result<GatePolicy> host_policy(const std::string& file) {
@@ -113,10 +87,8 @@ Result<HostParts> host_parts(const LocalDriverConfig& config, const std::string&
   if (!session || !policy) {
     return session ? policy.error() : session.error();
   }
-  GrantStore::Options options{.folder = config.gate_dir, .roots = {session->tree}};
-  for (const GateRoot& root : policy->roots) {
-    options.roots.push_back(root.path);
-  }
+  const GrantStore::Options options{.folder = config.gate_dir,
+                                    .roots = agent::roots_of(*session, *policy)};
   HostParts parts{std::move(*session), std::move(*policy)};
   parts.grants.log = std::make_unique<agent::GrantLog>(config.gate_dir);
   auto store = GrantStore::open(options, *parts.grants.log, clock);

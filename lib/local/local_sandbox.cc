@@ -148,20 +148,30 @@ Result<std::shared_ptr<LocalSandbox>> LocalSandbox::start(LocalHost& host,
   return sandbox;
 }
 
+GateSession LocalSandbox::session_of_box() const {
+  GateSession session = host_.session;
+  session.session = order_.sandbox.str();
+  session.agent = host_.config.agent;
+  session.box_is_active = host_.config.mode != PermissionMode::kOff;
+  return session;
+}
+
+GatePolicy LocalSandbox::policy_of_box() const {
+  GatePolicy policy = host_.policy;
+  if (const EgressPolicy* egress = order_.spec.egress.policy()) {
+    policy.egress = *egress;
+  }
+  return policy;
+}
+
 Status LocalSandbox::start_session() {
-  AgentSessionOptions options{.session = host_.session,
-                              .policy = host_.policy,
+  AgentSessionOptions options{.session = session_of_box(),
+                              .policy = policy_of_box(),
                               .mode = host_.config.mode,
                               .state_folder = host_.config.gate_dir,
                               .policy_source = host_.config.gate_dir + "/policy.json",
                               .box = host_.box,
                               .ask_timeout = host_.config.ask_timeout};
-  options.session.session = order_.sandbox.str();
-  options.session.agent = host_.config.agent;
-  options.session.box_is_active = host_.config.mode != PermissionMode::kOff;
-  if (const EgressPolicy* egress = order_.spec.egress.policy()) {
-    options.policy.egress = *egress;
-  }
   auto session = AgentSession::start(
       std::move(options), {.eyes = system_eyes(), .clock = host_.clock, .handler = &host_.prompts});
   if (!session) {
@@ -195,13 +205,7 @@ std::vector<std::string> LocalSandbox::environment(bool walled) const {
 }
 
 Status LocalSandbox::start_box(int control) {
-  GateSession session = host_.session;
-  session.session = order_.sandbox.str();
-  session.agent = host_.config.agent;
-  session.box_is_active = true;
-  GatePolicy policy = host_.policy;
-  policy.egress = *order_.spec.egress.policy();
-  auto gate = PermissionGate::create(std::move(session), std::move(policy), host_.config.mode);
+  auto gate = PermissionGate::create(session_of_box(), policy_of_box(), host_.config.mode);
   if (!gate) {
     return gate.error();
   }

@@ -79,6 +79,9 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
 
  private:
   LocalSandbox(LocalHost& host, const SandboxOrder& order);
+  /// The gate that is asked and the gate that the box is planned by are made of the same.
+  GateSession session_of_box() const;
+  GatePolicy policy_of_box() const;
   Status start_session();
   Status start_box(int control);
   Status start_plain(int control);
