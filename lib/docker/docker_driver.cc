@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "docker/event_watcher.h"
 #include "docker/fleet.h"
-#include "docker/helper_call.h"
 #include "docker/images.h"
+#include "docker/proxy_questions.h"
 #include "docker/wall_probe.h"
 
 #include <algorithm>
@@ -25,7 +25,6 @@ using namespace docker;  // NOLINT(google-build-using-namespace)
 
 /// What is left of a path's 4,096 bytes is for the folders and sockets of sandboxes.
 constexpr std::size_t kMaxStateDirBytes = 3072;
-constexpr std::chrono::milliseconds kHelperTimeout{5000};
 constexpr std::chrono::minutes kProbeAgainAfter{2};
 
 Error bad_option(const char* option, std::string message) {
@@ -221,19 +220,7 @@ Result<std::vector<DeniedEgress>> DockerDriver::denied(const SandboxId& sandbox)
   if (!known->egress->ready()) {
     impl_->fleet.meet_again(*known);
   }
-  auto connection = known->egress->connect();
-  if (!connection) {
-    return connection.error();
-  }
-  const auto reply = call_helper(std::move(*connection), {"/denied"}, kHelperTimeout);
-  if (!reply) {
-    return reply.error();
-  }
-  if (reply->status != 200) {
-    return Error{ErrorCode::kUnavailable,
-                 "the egress proxy answered status " + std::to_string(reply->status)};
-  }
-  return read_denied(reply->body);
+  return ask_denied(*known->egress);
 }
 
 Status DockerDriver::narrow(const SandboxId& sandbox, const EgressPolicy& policy,

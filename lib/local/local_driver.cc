@@ -4,9 +4,8 @@
 
 #include "base/text.h"
 #include "box/journal.h"
-#include "docker/helper_call.h"
 #include "docker/narrowing.h"
-#include "docker/observed.h"
+#include "docker/proxy_questions.h"
 #include "egress/config.h"
 #include "local/host_session.h"
 #include "local/local_sandbox.h"
@@ -30,9 +29,6 @@ using local::LocalSandbox;
 /// Calls of all sandboxes that are judged at one time; each may wait for a person.
 constexpr std::size_t kJudges = 32;
 constexpr std::size_t kMaxQueued = 256;
-constexpr std::chrono::milliseconds kHelperTimeout{5000};
-constexpr int kConflict = 409;
-constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 Error bad_option(const char* option, std::string message) {
   return Error{ErrorCode::kInvalidArgument, std::move(message), "invalid_argument", option};
@@ -93,9 +89,9 @@ Status check_order(const LocalDriverConfig& config, const SandboxOrder& order) {
   return {};
 }
 
-std::string variable(const char* name, const char* otherwise) {
+std::string variable(const char* name) {
   const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : otherwise;
+  return value != nullptr ? value : "";
 }
 
 Status make_folder(const char* option, const std::string& path) {
@@ -200,7 +196,7 @@ Result<std::unique_ptr<LocalDriver>> LocalDriver::create(LocalDriverConfig confi
   if (const Status cleaned = clean_up(config); !cleaned) {
     return cleaned.error();
   }
-  auto parts = local::host_parts(config, variable("PATH", kDefaultPath), clock);
+  auto parts = local::host_parts(config, variable("PATH"), clock);
   if (!parts) {
     return parts.error();
   }
@@ -305,17 +301,7 @@ Result<std::vector<DeniedEgress>> LocalDriver::denied(const SandboxId& sandbox) 
   if (!(*found)->proxy()) {
     return std::vector<DeniedEgress>();
   }
-  auto connection = (*found)->proxy()->connect();
-  if (!connection) {
-    return connection.error();
-  }
-  const auto reply = docker::call_helper(std::move(*connection), {"/denied"}, kHelperTimeout);
-  if (!reply || reply->status != 200) {
-    return reply ? Error{ErrorCode::kUnavailable,
-                         "the egress proxy answered status " + std::to_string(reply->status)}
-                 : reply.error();
-  }
-  return docker::read_denied(reply->body);
+  return docker::ask_denied(*(*found)->proxy());
 }
 
 Status LocalDriver::narrow(const SandboxId& sandbox, const EgressPolicy& policy,
@@ -332,21 +318,8 @@ Status LocalDriver::narrow(const SandboxId& sandbox, const EgressPolicy& policy,
   if (Status kept = docker::write_narrowing((*found)->egress_folder(), narrowed); !kept) {
     return kept;
   }
-  auto connection = (*found)->proxy()->connect();
-  if (!connection) {
-    return connection.error();
-  }
-  const auto reply = docker::call_helper(
-      std::move(*connection), {"/narrow", egress::write_narrowed(narrowed)}, kHelperTimeout);
-  if (!reply) {
-    return reply.error();
-  }
-  if (reply->status == kConflict) {
-    return Error{ErrorCode::kConflict, "the egress proxy has a narrower policy in force",
-                 "policy_widens"};
-  }
-  if (reply->status / 100 != 2) {
-    return Error{ErrorCode::kUnavailable, "the egress proxy did not narrow its policy"};
+  if (Status told = docker::tell_narrowed(*(*found)->proxy(), narrowed); !told) {
+    return told;
   }
   (*found)->narrowed_to(policy_hash);
   return {};
